@@ -18,9 +18,10 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   const Device device = model.facts().attention_device;
   const bool on_host = device.type == DeviceType::kCpu;
   if (on_host && type == KvType::kFp8) {
-    throw Error(ErrorCode::kUnsupported,
-                "keys and values are kept as fp8 on a GPU alone, and attention of this model runs on "
-                "the CPU: int8 takes as little there");
+    throw Error(
+        ErrorCode::kUnsupported,
+        "keys and values are kept as fp8 on a GPU alone, and attention of this model runs on "
+        "the CPU: int8 takes as little there");
   }
   // A GPU has one more, for rows that fill up a step.
   const int64_t blocks = KvCache::BlocksFor(tokens) + (on_host ? 0 : 1);

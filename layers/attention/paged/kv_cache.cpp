@@ -41,8 +41,9 @@ KvType KvTypeOf(std::string_view name) {
   for (size_t i = 0; i < kKvTypeNames.size(); ++i) {
     if (kKvTypeNames[i] == name) return static_cast<KvType>(i);
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              "keys and values are kept as f32, f16, int8 or fp8, not as '" + std::string(name) + "'");
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      "keys and values are kept as f32, f16, int8 or fp8, not as '" + std::string(name) + "'");
 }
 
 size_t KvCache::BlockBytes(const KvShape& shape) {

@@ -109,10 +109,9 @@ __global__ void __launch_bounds__(K::kThreads, 1)
   Eight gain{};
   if (warp < kWorkers) gain = LoadGain(p, pieces);
   WaitForPredecessor();
-  const StagedX staged{gemv_shared + plan.values(),
-                       reinterpret_cast<int*>(gemv_shared + plan.starts()),
-                       reinterpret_cast<SpanFactor*>(gemv_shared + plan.factors()),
-                       p.rows, cluster};
+  const StagedX staged{
+      gemv_shared + plan.values(), reinterpret_cast<int*>(gemv_shared + plan.starts()),
+      reinterpret_cast<SpanFactor*>(gemv_shared + plan.factors()), p.rows, cluster};
   // (rows, pieces of 256 elements): sums of the squares of x.
   float* const squares = reinterpret_cast<float*>(gemv_shared + plan.squares());
   if (warp < kWorkers) {

@@ -29,7 +29,7 @@ Activation SupportedActivation(const ActivationSpec& spec) {
 struct DeviceProduct {
   std::shared_ptr<const cuda::DeviceMatrix> matrix;
   int first_part = 0, parts = 1;
-  Tensor bias;  ///< for each row of the packed matrix, on the device; undefined for none
+  Tensor bias;             ///< for each row of the packed matrix, on the device; undefined for none
   int64_t split_rows = 0;  ///< most of a launch of RunSplitGemv
 };
 

@@ -32,8 +32,7 @@ struct SplitArgs {
 
 /// Adds the products of a step of two strips. What a strip that is not there gets, nobody reads.
 template <typename K, int kTiles>
-__device__ __forceinline__ void MultiplyPair(const RecordPlace& place,
-                                             const WorkerX<K, false>& x,
+__device__ __forceinline__ void MultiplyPair(const RecordPlace& place, const WorkerX<K, false>& x,
                                              Sums<K, kTiles> (&sums)[kPairStrips]) {
   PackedRecord<K> records[kPairStrips];
 #pragma unroll
@@ -181,10 +180,9 @@ __global__ void __launch_bounds__(kWorkers * 32, 1)
   const Eight gain = LoadGain(p, pieces);
   cluster.Wait();
   WaitForPredecessor();
-  const StagedX staged{gemv_shared + plan.values(),
-                       reinterpret_cast<int*>(gemv_shared + plan.starts()),
-                       reinterpret_cast<SpanFactor*>(gemv_shared + plan.factors()), p.rows,
-                       Cluster()};
+  const StagedX staged{
+      gemv_shared + plan.values(), reinterpret_cast<int*>(gemv_shared + plan.starts()),
+      reinterpret_cast<SpanFactor*>(gemv_shared + plan.factors()), p.rows, Cluster()};
   Stage<K>(p, staged, pieces, gain, [&](uint32_t place, float square) {
     if (lane < kShares) SendNumber(base + plan.squares() + place * 4, square, lane, squared);
   });
@@ -225,8 +223,8 @@ __global__ void __launch_bounds__(kWorkers * 32, 1)
     buffer.Next(args.buffers);
   }
   finisher.Finish(before);
-  // What this block has sent is read from its memory until it is there, and others have sent sums of
-  // squares, which a block that finished nothing has not waited for.
+  // What this block has sent is read from its memory until it is there, and others have sent sums
+  // of squares, which a block that finished nothing has not waited for.
   if (p.gain != nullptr) squared.Wait(0);
   cluster.ArriveRelaxed();
   cluster.Wait();

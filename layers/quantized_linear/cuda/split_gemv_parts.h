@@ -61,9 +61,7 @@ struct SplitPlan {
   __host__ __device__ int total() const { return squares() + squares_bytes(); }
 
  private:
-  __host__ __device__ int steps() const {
-    return (pieces + kShares - 1) / kShares * kOwnWorkers;
-  }
+  __host__ __device__ int steps() const { return (pieces + kShares - 1) / kShares * kOwnWorkers; }
   __host__ __device__ int spans() const {
     return steps() * K::kSpansPerStep * rows * K::kPairsPerRow;
   }
