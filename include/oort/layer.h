@@ -83,8 +83,8 @@ class Layer {
   /// Called once, when all layers of a graph are made and what they packed is let go of: the place
   /// to make what would otherwise be in memory beside all that.
   virtual void Settle() {}
-  /// Of a layer of the host that waits for its weights: those that a step of decode reads, in the
-  /// order in which it does. What runs before it may prefetch them.
+  /// Of a layer that waits for its weights: those that a step of decode reads, in the order in
+  /// which it does, on the layer's device. What runs before it there may prefetch them.
   virtual std::span<const std::byte> WeightBytes() const { return {}; }
   /// Default: no FLOPs, the bytes of all tensors.
   virtual Cost Work(const Args& args, std::span<const Value> outputs) const;

@@ -121,9 +121,10 @@ class PairFetcher {
     Restart();
   }
 
-  /// Begins to fetch the next step if there is one.
-  __device__ __forceinline__ void Fetch() {
-    if (strip_ < end_) {
+  /// Begins to fetch the next step; whether there is one.
+  __device__ __forceinline__ bool Fetch() {
+    const bool has = strip_ < end_;
+    if (has) {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
         if (CopyIs(i)) CopyAsync16(to_ + i * 512, from_ + i * 512 + gap_[i]);
@@ -137,6 +138,7 @@ class PairFetcher {
     }
     CommitCopies();
     to_ = to_ == ring_ + (kPlaces - 1) * kPlaceBytes ? ring_ : to_ + kPlaceBytes;
+    return has;
   }
 
  private:
