@@ -73,7 +73,7 @@ class Context {
   /// Where a CUDA layer enqueues its work, in order with that of all others; null on the CPU.
   cuda::Stream* stream() const { return stream_; }
   /// Layer::WeightBytes of the layer that runs next and has any: a layer that waits for memory may
-  /// prefetch them. Empty where there are none.
+  /// prefetch them. Empty where there are none, and where they are on another device.
   std::span<const std::byte> next_weights() const { return next_weights_; }
   /// The bytes that Layer::Workspace asked for, aligned to 64, on the layer's device.
   template <typename T = std::byte>

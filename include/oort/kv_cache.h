@@ -18,8 +18,9 @@ namespace cuda {
 class SequenceTable;  // layers/attention/paged/sequence_table.h
 }
 
-/// How keys and values are kept. kInt8 has a scale for each token and head.
-enum class KvType : unsigned char { kF32, kF16, kInt8 };
+/// How keys and values are kept. kInt8 has a scale for each token and head. kFp8 (e4m3: three bits
+/// behind the point, up to 448) has none, and is for a GPU alone.
+enum class KvType : unsigned char { kF32, kF16, kInt8, kFp8 };
 std::string_view Name(KvType type);
 /// Throws kInvalidArgument unless it is a name of one.
 KvType KvTypeOf(std::string_view name);

@@ -99,6 +99,8 @@ struct DecoderFacts {
   /// Most sequences of one token each in a step where the last digits of one may depend on how many
   /// others there are: at least decode_rows, and more where that is much faster.
   int64_t step_rows = 1;
+  /// Up to how many sequences a step is as fast if what each gets does not depend on the others.
+  int64_t fast_decode_rows = 1;
 };
 
 /// Thread contract: immutable; share it between any number of engines and threads.

@@ -53,6 +53,8 @@ struct LayerTraits {
   /// Most rows of a batch for which the result of each is the same whatever the others are: more
   /// would be multiplied by another kernel, with sums in another order.
   int64_t batch_invariant_rows = std::numeric_limits<int64_t>::max();
+  /// Up to how many rows the kernels with that promise are the fastest, too.
+  int64_t fast_invariant_rows = std::numeric_limits<int64_t>::max();
 };
 
 /// One operator of a model, ready to run. What depends on weights alone is done in its
@@ -81,8 +83,8 @@ class Layer {
   /// Called once, when all layers of a graph are made and what they packed is let go of: the place
   /// to make what would otherwise be in memory beside all that.
   virtual void Settle() {}
-  /// Of a layer of the host that waits for its weights: those that a step of decode reads, in the
-  /// order in which it does. What runs before it may prefetch them.
+  /// Of a layer that waits for its weights: those that a step of decode reads, in the order in
+  /// which it does, on the layer's device. What runs before it there may prefetch them.
   virtual std::span<const std::byte> WeightBytes() const { return {}; }
   /// Default: no FLOPs, the bytes of all tensors.
   virtual Cost Work(const Args& args, std::span<const Value> outputs) const;

@@ -139,6 +139,9 @@ class RuntimeGraph {
   /// Most rows of a batch that all of its layers take without a change to the result of any row
   /// (see LayerTraits).
   int64_t BatchInvariantRows() const;
+  /// Up to how many of these it is as fast as without that promise, by what most of the layers say
+  /// that say anything.
+  int64_t FastInvariantRows() const;
   /// Plans for inputs of these shapes and dtypes (Tensor::Meta will do) without running.
   PlanReport Plan(const std::vector<Tensor>& inputs, int threads = 1) const;
   /// Shapes and dtypes of the outputs; a deferred one is undefined.

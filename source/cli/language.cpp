@@ -74,10 +74,12 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
                "--exact keeps activations in f32, --fast rounds them in products (default: --fast; "
                "on a GPU --exact for models below 512 MB)");
   device.Add(app);
-  app.add_option("--kv", kv,
-                 "How keys and values are kept: f32, f16 or int8 (default: f16; f32 with --exact)")
+  app.add_option(
+         "--kv", kv,
+         "How keys and values are kept: f32, f16, int8 or, on a GPU, fp8 (default: f16; f32 "
+         "with --exact)")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"f32", "f16", "int8"}));
+      ->check(CLI::IsMember({"f32", "f16", "int8", "fp8"}));
   app.add_option("--threads", threads, "Threads; 0, the default: all that the process may use")
       ->type_name("N")
       ->check(CLI::Range(0, kMostThreads));

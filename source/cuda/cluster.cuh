@@ -33,6 +33,19 @@ struct Cluster {
     __syncthreads();
   }
 
+  /// The same in two halves, for clusters of several blocks, which says nothing of what threads
+  /// wrote before: saying it costs a fence over the whole GPU.
+  __device__ __forceinline__ void ArriveRelaxed() const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+  }
+  __device__ __forceinline__ void Wait() const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+  }
+
   /// Where another block has what this one has at an address of shared memory.
   template <typename T>
   __device__ __forceinline__ T* In([[maybe_unused]] uint32_t block, T* here) const {

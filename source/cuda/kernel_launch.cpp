@@ -77,28 +77,61 @@ int RegistersOf(const void* kernel) {
   return all.emplace(kernel, std::max(1, attributes.numRegs)).first->second;
 }
 
-void Launch(const Stream& stream, const KernelLaunch& launch, const void* args) {
-  Permit(launch, stream.device());
+namespace {
+
+/// How CUDA says a launch; the object holds the attributes to which the configuration points.
+struct LaunchConfig {
   std::array<cudaLaunchAttribute, 2> attributes = {};
   cudaLaunchConfig_t config = {};
-  config.gridDim = launch.blocks;
-  config.blockDim = dim3(launch.threads);
-  config.dynamicSmemBytes = launch.shared;
-  config.stream = stream.get();
-  config.attrs = attributes.data();
-  if (launch.cluster > 1) {
-    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = launch.cluster;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+
+  LaunchConfig(const KernelLaunch& launch, int device) {
+    config.gridDim = launch.blocks;
+    config.blockDim = dim3(launch.threads);
+    config.dynamicSmemBytes = launch.shared;
+    config.attrs = attributes.data();
+    if (launch.cluster > 1) {
+      cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+      cluster.id = cudaLaunchAttributeClusterDimension;
+      cluster.val.clusterDim.x = launch.cluster;
+      cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    }
+    if (launch.overlap && TraitsOf(device).clusters) {
+      cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
+      overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      overlap.val.programmaticStreamSerializationAllowed = 1;
+    }
   }
-  if (launch.overlap && TraitsOf(stream.device()).clusters) {
-    cudaLaunchAttribute& overlap = attributes[config.numAttrs++];
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-  }
+  LaunchConfig(const LaunchConfig&) = delete;
+  LaunchConfig& operator=(const LaunchConfig&) = delete;
+};
+
+}  // namespace
+
+unsigned ClustersAtOnce(const KernelLaunch& launch, int device) {
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, int>, unsigned> all;
+  const std::lock_guard lock(mutex);
+  const auto found = all.find({launch.kernel, device});
+  if (found != all.end()) return found->second;
+  const DeviceGuard guard(device);
+  Permit(launch, device);
+  KernelLaunch one = launch;
+  one.blocks = dim3(launch.cluster);
+  one.overlap = false;
+  const LaunchConfig asked(one, device);
+  int clusters = 0;
+  Check(cudaOccupancyMaxActiveClusters(&clusters, launch.kernel, &asked.config),
+        "cudaOccupancyMaxActiveClusters");
+  const unsigned known = static_cast<unsigned>(std::max(1, clusters));
+  return all.emplace(std::pair(launch.kernel, device), known).first->second;
+}
+
+void Launch(const Stream& stream, const KernelLaunch& launch, const void* args) {
+  Permit(launch, stream.device());
+  LaunchConfig whole(launch, stream.device());
+  whole.config.stream = stream.get();
   void* arguments[] = {const_cast<void*>(args)};
-  Check(cudaLaunchKernelExC(&config, launch.kernel, arguments), "convolution");
+  Check(cudaLaunchKernelExC(&whole.config, launch.kernel, arguments), "convolution");
 }
 
 }  // namespace oort::cuda

@@ -29,6 +29,9 @@ struct KernelLaunch {
   size_t shared = 0;
   bool overlap = false;  ///< with the kernel in front, as far as the device can
 };
+/// How many clusters of such a launch the device has room for at a time, at least one; asked once a
+/// kernel.
+unsigned ClustersAtOnce(const KernelLaunch& launch, int device);
 /// `args` is the only argument of the kernel.
 void Launch(const Stream& stream, const KernelLaunch& launch, const void* args);
 

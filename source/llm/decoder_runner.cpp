@@ -17,6 +17,12 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
   const KvShape shape = model.kv_shape(type);
   const Device device = model.facts().attention_device;
   const bool on_host = device.type == DeviceType::kCpu;
+  if (on_host && type == KvType::kFp8) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        "keys and values are kept as fp8 on a GPU alone, and attention of this model runs on "
+        "the CPU: int8 takes as little there");
+  }
   // A GPU has one more, for rows that fill up a step.
   const int64_t blocks = KvCache::BlocksFor(tokens) + (on_host ? 0 : 1);
   const size_t bytes = KvCache::Bytes(shape, blocks);
@@ -280,11 +286,13 @@ void DecoderRunner::AddSlice(const StepItem& item) {
 }
 
 /// Kernels are chosen, and runs recorded, for few different numbers. Up to 16 rows a GPU's kernels
-/// take any number, and compute each row as if it were alone; of more than eight, those for many
-/// are faster.
+/// take any number, and compute each row as if it were alone; for some formats of weights those for
+/// many are faster from fewer rows on.
 int64_t DecoderRunner::RoundRows(int64_t rows) const {
-  constexpr int64_t kInvariantRows = 16, kFewRows = 8, kFewestOfMany = 24;
-  if (rows <= kInvariantRows) return fast_batches_ && rows > kFewRows ? kFewestOfMany : rows;
+  constexpr int64_t kInvariantRows = 16, kFewestOfMany = 24;
+  if (rows <= kInvariantRows) {
+    return fast_batches_ && rows > model_->facts().fast_decode_rows ? kFewestOfMany : rows;
+  }
   const int64_t unit = rows <= 64 ? 8 : rows <= 128 ? 16 : rows <= 512 ? 32 : 64;
   return (rows + unit - 1) / unit * unit;
 }

@@ -58,6 +58,7 @@ DecoderFacts FactsOf(const RuntimeGraph& graph, bool exact, int64_t short_contex
   const bool on_cpu = graph.device().type == DeviceType::kCpu;
   facts.decode_rows =
       std::min(graph.BatchInvariantRows(), on_cpu ? kMostDecodeRowsOnCpu : kMostDecodeRows);
+  facts.fast_decode_rows = std::min(graph.FastInvariantRows(), facts.decode_rows);
   // Kernels of a GPU for more rows read each weight once, and sum in another order.
   const bool on_gpu = facts.attention_device.type != DeviceType::kCpu;
   facts.step_rows = on_gpu && !exact ? kMostDecodeRows : facts.decode_rows;

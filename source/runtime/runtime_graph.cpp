@@ -186,6 +186,19 @@ int64_t RuntimeGraph::BatchInvariantRows() const {
   return rows;
 }
 
+int64_t RuntimeGraph::FastInvariantRows() const {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  std::vector<int64_t> told;
+  for (const Node& node : impl_->nodes) {
+    const int64_t rows = node.layer->Traits().fast_invariant_rows;
+    if (rows != kAny) told.push_back(rows);
+  }
+  if (told.empty()) return kAny;
+  const auto middle = told.begin() + static_cast<std::ptrdiff_t>(told.size() / 2);
+  std::nth_element(told.begin(), middle, told.end());
+  return *middle;
+}
+
 PlanReport RuntimeGraph::Plan(const std::vector<Tensor>& inputs, int threads) const {
   return Guarded([&] {
     const std::shared_ptr<const ExecutionPlan> plan = impl_->PlanFor(ToValues(inputs), threads);

@@ -300,11 +300,15 @@ void Session::Impl::MarkNeeded() {
 /// What each node may prefetch: the weights of the next one that runs and has any.
 void Session::Impl::FindNextWeights() {
   std::span<const std::byte> next;
+  bool next_on_device = false;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
-    next_weights[i] = next;
+    const Node& node = graph.nodes[i];
+    next_weights[i] = node.OnDevice() == next_on_device ? next : std::span<const std::byte>();
     if (!needed.empty() && !needed[i]) continue;
-    const std::span<const std::byte> own = graph.nodes[i].layer->WeightBytes();
-    if (!own.empty()) next = own;
+    const std::span<const std::byte> own = node.layer->WeightBytes();
+    if (own.empty()) continue;
+    next = own;
+    next_on_device = node.OnDevice();
   }
 }
 

@@ -2,7 +2,9 @@
 // Attention over blocks of keys and values on the GPU against the CPU's.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -52,11 +54,26 @@ class NanProduct {
   Tensor input_;
 };
 
+/// The nearest number that e4m3 has: three bits behind the point, 448 at most.
+float RoundedToFp8(float v) {
+  constexpr float kLargest = 448;
+  if (v == 0) return v;
+  const float step = std::ldexp(1.0f, std::max(std::ilogb(v), -6) - 3);
+  return std::clamp(std::nearbyint(v / step) * step, -kLargest, kLargest);
+}
+
+template <typename Function>
+void Change(Tensor& numbers, const Function& function) {
+  float* const first = numbers.data<float>();
+  std::transform(first, first + numbers.elements(), first, function);
+}
+
 struct GpuAttentionCase {
   int64_t heads = 4, kv_heads = 2, head_dim = 64, window = 0, pairs = 0;
   double softcap = 0;
   KvType type = KvType::kF16;
   bool interleaved = false;
+  float value_unit = 1;
 
   Graph Build() const {
     GraphWriter writer;
@@ -88,7 +105,22 @@ struct GpuAttentionCase {
                                   RandomTensor(DType::kF32, {rows, kv_heads * head_dim}, seed + 1),
                                   RandomTensor(DType::kF32, {rows, kv_heads * head_dim}, seed + 2)};
     if (pairs > 0) inputs.push_back(RandomTensor(DType::kF32, {rows, 2, pairs}, seed + 3, -1, 1));
+    Change(inputs[2], [&](float v) { return v * value_unit; });
     return inputs;
+  }
+  /// The CPU has no fp8: it gets keys and values that are rounded already, which a rotation of keys
+  /// would change.
+  std::vector<Tensor> InputsOf(Device device, int64_t rows, uint64_t seed) const {
+    std::vector<Tensor> inputs = Inputs(rows, seed);
+    if (device.type != DeviceType::kCpu || type != KvType::kFp8) return inputs;
+    for (int i : {1, 2}) {
+      Change(inputs[static_cast<size_t>(i)], RoundedToFp8);
+    }
+    return inputs;
+  }
+  KvShape ShapeOn(Device device) const {
+    const bool rounded = device.type == DeviceType::kCpu && type == KvType::kFp8;
+    return {1, kv_heads, head_dim, rounded ? KvType::kF32 : type};
   }
 
   /// Results of one sequence in steps of these rows. Each step is done `again` so many times, which
@@ -97,7 +129,7 @@ struct GpuAttentionCase {
     LoadOptions options;
     options.device = device;
     Session session(RuntimeGraph::Build(Build(), options));
-    const KvShape shape{1, kv_heads, head_dim, type};
+    const KvShape shape = ShapeOn(device);
     constexpr int64_t kBlocks = 40;
     const bool on_gpu = device.type == DeviceType::kCuda;
     KvCache cache(shape, kBlocks,
@@ -120,7 +152,8 @@ struct GpuAttentionCase {
       const SequenceBatch batch{slices, &cache, table.get()};
       RunOptions run;
       run.state = &batch;
-      const std::vector<Tensor> inputs = Inputs(rows, static_cast<uint64_t>(position + 5));
+      const std::vector<Tensor> inputs =
+          InputsOf(device, rows, static_cast<uint64_t>(position + 5));
       if (before) before->Run();
       results.push_back(session.Forward(inputs, run)[0]);
       int others = 0;
@@ -140,7 +173,7 @@ struct GpuAttentionCase {
     LoadOptions options;
     options.device = device;
     Session session(RuntimeGraph::Build(Build(), options));
-    const KvShape shape{1, kv_heads, head_dim, type};
+    const KvShape shape = ShapeOn(device);
     constexpr int64_t kBlocksEach = 8;
     const int64_t sequences = static_cast<int64_t>(steps[0].size());
     const int64_t all = sequences * kBlocksEach;
@@ -170,8 +203,8 @@ struct GpuAttentionCase {
       const SequenceBatch batch{slices, &cache, table.get()};
       RunOptions run;
       run.state = &batch;
-      results.push_back(
-          session.Forward(Inputs(rows, static_cast<uint64_t>(rows + lengths[0])), run)[0]);
+      const uint64_t seed = static_cast<uint64_t>(rows + lengths[0]);
+      results.push_back(session.Forward(InputsOf(device, rows, seed), run)[0]);
     }
     return results;
   }
@@ -251,6 +284,35 @@ TEST_F(CudaPagedAttention, KeysAndValuesOfBytes) {
   }
 }
 
+/// Eight bits without a scale: those of the nearest number, and of the largest for all above.
+TEST_F(CudaPagedAttention, KeysAndValuesOfFp8) {
+  for (int64_t head_dim : {8, 40, 64, 128, 256}) {
+    for (float unit : {1e-3f, 1.0f, 600.0f}) {
+      GpuAttentionCase tested;
+      tested.head_dim = head_dim;
+      tested.window = head_dim == 40 ? 50 : 0;
+      tested.type = KvType::kFp8;
+      tested.value_unit = unit;
+      SCOPED_TRACE(unit);
+      tested.ExpectSame({15, 1, 1, 7, 1, 1, 12, 1}, 1e-4);
+      if (unit == 1) tested.ExpectSame(kAttentionSteps, 1e-2);  // some on tensor cores
+    }
+  }
+}
+
+/// Turned keys are rounded, too: written at once and apart.
+TEST_F(CudaPagedAttention, TurnedKeysOfFp8) {
+  GpuAttentionCase tested;
+  for (const int64_t pairs : {12, 32}) {  // the first are no eights
+    tested.pairs = pairs;
+    tested.type = KvType::kF16;
+    const std::vector<Tensor> want = tested.Run(Device::Cuda(0), kAttentionSteps);
+    tested.type = KvType::kFp8;
+    const std::vector<Tensor> got = tested.Run(Device::Cuda(0), kAttentionSteps);
+    for (size_t i = 0; i < want.size(); ++i) testing::ExpectNear(got[i], want[i], {0.1, 0.1});
+  }
+}
+
 /// Pairs that do not come in eights, or of neighbours in fours.
 TEST_F(CudaPagedAttention, OddPairs) {
   for (const bool interleaved : {false, true}) {
@@ -270,12 +332,12 @@ TEST_F(CudaPagedAttention, ManySequencesOfDifferentLengths) {
   for (int64_t i = 0; i < kSequences; ++i) prompts.push_back(1 + i * 37 % 70);
   for (size_t i = 30; i < kSequences; ++i) both[i] = 20;
   for (int64_t group : {1, 2, 7, 17}) {
-    for (const KvType type : {KvType::kF16, KvType::kF32, KvType::kInt8}) {
+    for (const KvType type : {KvType::kF16, KvType::kF32, KvType::kInt8, KvType::kFp8}) {
       GpuAttentionCase tested;
       tested.kv_heads = 8;
       tested.heads = 8 * group;
       tested.head_dim = group == 7 ? 128 : 64;
-      tested.pairs = tested.head_dim / 2;
+      tested.pairs = type == KvType::kFp8 ? 0 : tested.head_dim / 2;
       tested.window = group == 2 ? 33 : 0;
       tested.type = type;
       SCOPED_TRACE("group " + std::to_string(group) + " type " + std::string(Name(type)));

@@ -79,13 +79,18 @@ class CudaQuantizedLinear : public ::testing::Test {
     if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
   }
 
-  static std::vector<Tensor> Run(const QuantizedCase& tested, int64_t rows, Device device,
-                                 Precision precision) {
+  static std::shared_ptr<const RuntimeGraph> Load(const QuantizedCase& tested, Device device,
+                                                  Precision precision) {
     LoadOptions options;
     options.device = device;
     options.precision = precision;
     options.disabled_passes = {"narrow-floats"};
-    const auto graph = RuntimeGraph::Build(tested.Build(), options);
+    return RuntimeGraph::Build(tested.Build(), options);
+  }
+
+  static std::vector<Tensor> Run(const QuantizedCase& tested, int64_t rows, Device device,
+                                 Precision precision) {
+    const auto graph = Load(tested, device, precision);
     for (const NodeReport& node : graph->Plan(tested.Inputs(rows)).nodes) {
       EXPECT_EQ(node.fallback, "") << node.type;
     }
@@ -116,6 +121,43 @@ class CudaQuantizedLinear : public ::testing::Test {
         largest = std::max(largest, std::abs(static_cast<double>(value)));
       }
       testing::ExpectNear(got[i], want[i], {tolerance * largest, 0});
+    }
+  }
+
+  /// Rows [first, first + count) of a matrix.
+  static Tensor RowsOf(const Tensor& matrix, int64_t first, int64_t count) {
+    const int64_t columns = matrix.shape()[1];
+    Tensor rows(matrix.dtype(), {count, columns});
+    std::memcpy(rows.raw(), matrix.data<float>() + first * columns, rows.bytes());
+    return rows;
+  }
+
+  /// All of `most` rows, in steps of so many, have the bits that each has alone.
+  static void ExpectRowsAsAlone(const QuantizedCase& tested, Precision precision, int64_t most,
+                                const std::vector<int64_t>& steps) {
+    SCOPED_TRACE(std::string(Name(tested.format)) + " group " + std::to_string(tested.group) +
+                 " columns " + std::to_string(tested.columns));
+    Session session(Load(tested, Device::Cuda(0), precision));
+    const std::vector<Tensor> all = tested.Inputs(most);
+    const auto forward = [&](int64_t first, int64_t count) {
+      std::vector<Tensor> inputs;
+      for (const Tensor& input : all) inputs.push_back(RowsOf(input, first, count));
+      return session.Forward(inputs);
+    };
+    std::vector<std::vector<Tensor>> alone;
+    for (int64_t row = 0; row < most; ++row) alone.push_back(forward(row, 1));
+    for (const int64_t rows : steps) {
+      for (int64_t first = 0; first + rows <= most; first += rows) {
+        const std::vector<Tensor> together = forward(first, rows);
+        for (size_t part = 0; part < together.size(); ++part) {
+          for (int64_t i = 0; i < rows; ++i) {
+            const Tensor& one = alone[static_cast<size_t>(first + i)][part];
+            const Tensor row = RowsOf(together[part], i, 1);
+            ASSERT_EQ(std::memcmp(row.raw(), one.raw(), one.bytes()), 0)
+                << rows << " rows, row " << i << ", part " << part;
+          }
+        }
+      }
     }
   }
 };
@@ -302,6 +344,38 @@ TEST_F(CudaQuantizedLinear, ARowDoesNotDependOnItsNeighbours) {
   }
 }
 
+// One row and several are different kernels, which sum in the same order: of all kinds of packed
+// weights, of columns that are no whole quarters for the blocks of a cluster, or fewer than they
+// are, and of strips that fill no whole rounds.
+TEST_F(CudaQuantizedLinear, RowsOfTheFastModeAreAsAlone) {
+  for (WeightFormat format :
+       {WeightFormat::kInt8, WeightFormat::kUint8, WeightFormat::kInt4, WeightFormat::kUint4}) {
+    for (int64_t group : {32, 64}) {
+      for (DType scale : {DType::kF16, DType::kF32}) {
+        QuantizedCase tested;
+        tested.format = format;
+        tested.group = group;
+        tested.scale = scale;
+        tested.columns = 704;
+        tested.norm = tested.bias = tested.addend = true;
+        tested.part_rows = {1800, 1001};
+        SCOPED_TRACE(Name(scale));
+        ExpectRowsAsAlone(tested, Precision::kBF16, 16, {2, 4, 5, 8, 11, 16});
+      }
+    }
+  }
+  for (int64_t columns : {64, 192, 1024, 4096, 11008}) {
+    QuantizedCase tested;
+    tested.format = WeightFormat::kInt4;
+    tested.group = 64;
+    tested.columns = columns;
+    tested.gated = columns % 4096 == 0;
+    tested.norm = tested.gated;
+    tested.part_rows = tested.gated ? std::vector<int64_t>{2200, 2200} : std::vector<int64_t>{5000};
+    ExpectRowsAsAlone(tested, Precision::kBF16, 16, {2, 5, 8, 16});
+  }
+}
+
 // In the fast mode x has two digits of 8 bits, and up to 8 rows are one launch.
 TEST_F(CudaQuantizedLinear, FewRowsInTheFastMode) {
   for (WeightFormat format :
@@ -336,7 +410,7 @@ TEST_F(CudaQuantizedLinear, FewRowsOfLargeMatricesInTheFastMode) {
         tested.addend = !gated;
         tested.part_rows =
             gated ? std::vector<int64_t>{1720, 1720} : std::vector<int64_t>{2213, 1001};
-        for (int64_t rows : {1, 3, 7, 24, 32}) {
+        for (int64_t rows : {1, 3, 7, 12, 16, 24, 32}) {
           ExpectSame(tested, rows, Precision::kBF16, rows > 16 ? 1e-3 : 5e-4);
         }
       }

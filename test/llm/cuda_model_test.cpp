@@ -92,6 +92,27 @@ class CudaModel : public ::testing::Test {
     return logits;
   }
 
+  /// Of the distributions that rows of logits stand for (Kullback and Leibler).
+  static double MeanDivergence(const std::vector<float>& want, const std::vector<float>& got,
+                               const LanguageModel& model) {
+    const size_t vocabulary = static_cast<size_t>(model.info().vocabulary);
+    const auto log_weight = [&](const float* row) {
+      double sum = 0;
+      for (size_t i = 0; i < vocabulary; ++i) sum += std::exp(static_cast<double>(row[i]));
+      return std::log(sum);
+    };
+    double all = 0;
+    for (size_t at = 0; at < want.size(); at += vocabulary) {
+      const double p_all = log_weight(&want[at]), q_all = log_weight(&got[at]);
+      for (size_t i = at; i < at + vocabulary; ++i) {
+        const double p = static_cast<double>(want[i]) - p_all,
+                     q = static_cast<double>(got[i]) - q_all;
+        all += std::exp(p) * (p - q);
+      }
+    }
+    return all * static_cast<double>(vocabulary) / static_cast<double>(want.size());
+  }
+
   static void ExpectNearLogits(const std::vector<float>& got, const std::vector<float>& want,
                                double tolerance) {
     ASSERT_EQ(got.size(), want.size());
@@ -240,6 +261,18 @@ TEST_F(CudaModel, KeysAndValuesOfBytes) {
   const std::vector<float> want = Logits(model, KvType::kF16, 8);
   for (const size_t step : {1, 8, 40}) {
     ExpectNearLogits(Logits(model, KvType::kInt8, step), want, 0.2);
+  }
+}
+
+/// The same of fp8, whose three bits behind the point round eight times as coarsely: the mean
+/// divergence of the next token from that of a cache of f16. In PyTorch it is 0.021 for this model,
+/// whose heads have eight elements, and 0.0004 with int8.
+TEST_F(CudaModel, KeysAndValuesOfFp8) {
+  const auto model = LoadOn(kGpuModels / "llama", Device::Cuda(0), false);
+  const std::vector<float> want = Logits(model, KvType::kF16, 8);
+  for (const size_t step : {1, 8, 40}) {
+    EXPECT_LT(MeanDivergence(want, Logits(model, KvType::kFp8, step), *model), 0.04) << step;
+    EXPECT_LT(MeanDivergence(want, Logits(model, KvType::kInt8, step), *model), 0.004) << step;
   }
 }
 

@@ -384,6 +384,16 @@ TEST(Engine, KeepsKeysAndValuesAsTheModelComputes) {
   }
 }
 
+/// Of one byte a number, as int8 without its scales, but for a GPU alone.
+TEST(Engine, RefusesACacheOfFp8OnTheCpu) {
+  EngineOptions options;
+  options.kv = KvTypeOf("fp8");
+  ExpectThrows([&] { Engine(TinyModel(), options); }, ErrorCode::kUnsupported,
+               "fp8 on a GPU alone");
+  const KvShape shape{2, 2, 64, KvType::kFp8};
+  EXPECT_EQ(KvCache::BlockBytes(shape), size_t{2 * 2 * 2 * 64} * KvCache::kBlockTokens);
+}
+
 TEST(Engine, GivesTheCacheWhatAMemoryLimitLeaves) {
   const auto model = TinyModel();
   EngineOptions options;

@@ -139,6 +139,26 @@ class AddOneWithTraits final : public Layer {
   AddOne layer_;
 };
 
+/// x + 1 by a layer that has weights, and remembers how many bytes it may prefetch.
+class AddOneWithWeights final : public Layer {
+ public:
+  using Seen = std::map<std::string, size_t>;
+  AddOneWithWeights(std::string name, size_t bytes, Seen& seen)
+      : name_(std::move(name)), weights_(bytes), seen_(seen) {}
+  std::span<const std::byte> WeightBytes() const override { return weights_; }
+  std::vector<Value> Infer(const Args& args) const override { return layer_.Infer(args); }
+  void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
+    seen_[name_] = context.next_weights().size();
+    layer_.Forward(context, args, outputs);
+  }
+
+ private:
+  std::string name_;
+  std::vector<std::byte> weights_;
+  Seen& seen_;
+  AddOne layer_;
+};
+
 class PlacementTest : public ::testing::Test {
  protected:
   PlacementTest()
@@ -192,6 +212,34 @@ constexpr const char* kDeviceChain =
     "test.add_one b 1 1 1 2\n"
     "test.flat c 1 1 2 3\n"
     "pnnx.Output pnnx_output_0 1 0 3\n";
+
+/// A kernel cannot prefetch what is in the memory of another device.
+TEST_F(PlacementTest, LayersAreToldTheNextWeightsOfTheirDevice) {
+  AddOneWithWeights::Seen seen;
+  for (const char* type : {"test.here", "test.there"}) {
+    OperatorSchema schema({type}, "for tests");
+    schema.Tensor("input", kF32Only);
+    const auto create = [&](const LayerInit& init) {
+      const std::string& name = init.op().name;
+      return std::make_unique<AddOneWithWeights>(name, static_cast<size_t>(name.back()), seen);
+    };
+    registry_.Add(std::move(schema), create);
+    if (type == std::string("test.there")) registry_.AddDevice({type}, DeviceType::kCuda, create);
+  }
+  const auto graph = Build(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.there a 1 1 x 1\n"
+      "test.add_one between 1 1 1 2\n"
+      "test.there b 1 1 2 3\n"
+      "test.here c 1 1 3 4\n"
+      "test.here d 1 1 4 5\n"
+      "test.there e 1 1 5 6\n"
+      "pnnx.Output pnnx_output_0 1 0 6\n");
+  Session session(graph);
+  session.Forward({Tensor::From<float>({3}, {1, 2, 3})});
+  const AddOneWithWeights::Seen want = {{"a", 'b'}, {"b", 0}, {"c", 'd'}, {"d", 0}, {"e", 0}};
+  EXPECT_EQ(seen, want);
+}
 
 TEST_F(PlacementTest, CopiesAtTheBordersAlone) {
   const auto graph = Build(kDeviceChain);

@@ -110,7 +110,8 @@ class Weighted final : public Layer {
   }
   std::span<const std::byte> WeightBytes() const override { return weights_; }
   LayerTraits Traits() const override {
-    return {.batch_invariant_rows = static_cast<int64_t>(name_.size())};
+    const int64_t rows = static_cast<int64_t>(name_.size());
+    return {.batch_invariant_rows = rows, .fast_invariant_rows = rows};
   }
 
  private:
@@ -137,6 +138,7 @@ TEST(Session, TellsLayersWhatWeightsAreReadNext) {
                                                        "pnnx.Output pnnx_output_0 2 0 3 4\n"),
                                          load);
   EXPECT_EQ(graph->BatchInvariantRows(), 4);
+  EXPECT_EQ(graph->FastInvariantRows(), 5);  // of most
   Session session(graph);
   const auto forward = [&](uint64_t unread) {
     next.clear();

@@ -11,13 +11,14 @@
 namespace oort {
 namespace {
 
-constexpr std::array<std::string_view, 3> kKvTypeNames = {"f32", "f16", "int8"};
+constexpr std::array<std::string_view, 4> kKvTypeNames = {"f32", "f16", "int8", "fp8"};
 
 size_t ItemBytes(KvType type) {
   switch (type) {
     case KvType::kF32: return 4;
     case KvType::kF16: return 2;
-    case KvType::kInt8: return 1;
+    case KvType::kInt8:
+    case KvType::kFp8: return 1;
   }
   return 4;
 }
@@ -40,8 +41,9 @@ KvType KvTypeOf(std::string_view name) {
   for (size_t i = 0; i < kKvTypeNames.size(); ++i) {
     if (kKvTypeNames[i] == name) return static_cast<KvType>(i);
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              "keys and values are kept as f32, f16 or int8, not as '" + std::string(name) + "'");
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      "keys and values are kept as f32, f16, int8 or fp8, not as '" + std::string(name) + "'");
 }
 
 size_t KvCache::BlockBytes(const KvShape& shape) {

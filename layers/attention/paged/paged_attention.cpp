@@ -38,6 +38,11 @@ class PagedAttention final : public PagedAttentionBase {
                   "attention runs on the CPU, but the cache is in the memory of " +
                       batch.cache.device().ToString());
     }
+    if (batch.cache.shape().type == KvType::kFp8) {
+      throw Error(ErrorCode::kUnsupported,
+                  "attention on the CPU has keys and values of f32, f16 or int8, but the cache "
+                  "keeps fp8: that is for a GPU");
+    }
     const float* query = args.tensor(query_).data<float>();
     const float* keys = args.tensor(key_).data<float>();
     if (args.Has(angles_)) {

@@ -25,9 +25,8 @@ struct StagedX {
   /// as a float is kWhole plus the result.
   int* starts;
   SpanFactor* factors;  ///< (spans, pairs of columns), but for bf16
-  float* squares;       ///< (rows, pieces of 256 elements): sums of the squares of x
   int rows;
-  Cluster cluster;
+  Cluster cluster;  ///< whose blocks all get what one of them stages
 };
 
 template <int kLanes>

@@ -38,17 +38,32 @@ struct Target {
   }
 };
 
-/// The result of a row of a strip for one row of x, before norm and bias: first the sum of each
-/// half of the workers. `from` is what the first worker has.
+/// What half of the workers have of a result: the sum of four of them, and that of four more.
+/// `from` is what the first one has.
 template <int kWarpSums>
-__device__ __forceinline__ float SumWorkers(const float* from) {
+__device__ __forceinline__ float SumHalf(const float* from) {
+  constexpr int kQuarter = kWorkers / 4;
   float first = 0, last = 0;
 #pragma unroll
-  for (int i = 0; i < kWorkers / 2; ++i) {
+  for (int i = 0; i < kQuarter; ++i) {
     first += from[i * kWarpSums];
-    last += from[(i + kWorkers / 2) * kWarpSums];
+    last += from[(i + kQuarter) * kWarpSums];
   }
   return first + last;
+}
+/// The result of a row of a strip for one row of x, before norm and bias.
+template <int kWarpSums>
+__device__ __forceinline__ float SumWorkers(const float* from) {
+  return SumHalf<kWarpSums>(from) + SumHalf<kWarpSums>(from + kWorkers / 2 * kWarpSums);
+}
+
+/// What a row of x is multiplied by behind the product, by the sums of squares of its pieces.
+__device__ __forceinline__ float NormOf(const GemvProduct& p, const float* squares) {
+  if (p.gain == nullptr) return 1.0f;
+  float sum = 0;
+  const int pieces = PiecesOf(p);
+  for (int i = 0; i < pieces; ++i) sum += squares[i];
+  return rsqrtf(sum / static_cast<float>(p.columns) + p.epsilon);
 }
 
 /// What comes behind the product. For whole warps: gates are eight lanes in front of what they
@@ -83,19 +98,16 @@ __device__ __forceinline__ void FinishStrips(const GemvProduct& p, const Handove
     handover.WaitFilled(buffer);
     const float* sums = handover.sums + buffer.place * kWorkers * kWarpSums + r;
     if constexpr (kSingle) {
-      const float* half = sums + lane / 16 * (kWorkers / 2) * kWarpSums;
-      float value = 0;
-#pragma unroll
-      for (int i = 0; i < kWorkers / 2; ++i) value += half[i * kWarpSums];
+      float value = SumHalf<kWarpSums>(sums + lane / 16 * (kWorkers / 2) * kWarpSums);
       value += __shfl_xor_sync(~0u, value, 16);
-      value = FinishResult(p, value * first_norm + bias, addends[0]);
+      value = FinishResult(p, fmaf(value, first_norm, bias), addends[0]);
       if (lane < 16 && target.y != nullptr) *target.y = value;
     } else {
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
         if (2 * i >= p.rows) break;
         const int token = 2 * i + lane / 16, known = min(token, p.rows - 1);
-        float value = SumWorkers<kWarpSums>(sums + known * 16) * norm[known] + bias;
+        float value = fmaf(SumWorkers<kWarpSums>(sums + known * 16), norm[known], bias);
         value = FinishResult(p, value, addends[i]);
         if (token < p.rows && target.y != nullptr) {
           target.y[static_cast<int64_t>(token) * target.rows] = value;

@@ -20,6 +20,7 @@
 #include "cuda/kernel_tools.h"
 #include "cuda/stream.h"
 #include "layers/quantized_linear/cuda/gemv_finish.h"
+#include "layers/quantized_linear/cuda/gemv_kinds.h"
 
 namespace oort::cuda::gemv {
 
@@ -99,22 +100,27 @@ __global__ void __launch_bounds__(K::kThreads, 1)
   if (warp > kWorkers) {
     // Weights do not depend on the kernel before.
     Fetch<K>(p.weights, ring, x_staged, warp - kWorkers - 1);
+    if (warp == kWorkers + 1 && lane == 0) {
+      PrefetchNext(p, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), 1);
+    }
     return;
   }
   const WorkPlace<K, kSingle> place(
       ring, WorkerX<K, kSingle>(base + plan.values(), base + plan.starts(), base + plan.factors(),
-                                p.rows));
+                                p.rows, warp));
+  const WarpPieces pieces(p, cluster);
   Eight gain{};
-  if (warp < kWorkers) gain = LoadGain(p, cluster);
+  if (warp < kWorkers) gain = LoadGain(p, pieces);
   WaitForPredecessor();
-  const StagedX staged{gemv_shared + plan.values(),
-                       reinterpret_cast<int*>(gemv_shared + plan.starts()),
-                       reinterpret_cast<SpanFactor*>(gemv_shared + plan.factors()),
-                       reinterpret_cast<float*>(gemv_shared + plan.squares()),
-                       p.rows,
-                       cluster};
+  const StagedX staged{
+      gemv_shared + plan.values(), reinterpret_cast<int*>(gemv_shared + plan.starts()),
+      reinterpret_cast<SpanFactor*>(gemv_shared + plan.factors()), p.rows, cluster};
+  // (rows, pieces of 256 elements): sums of the squares of x.
+  float* const squares = reinterpret_cast<float*>(gemv_shared + plan.squares());
   if (warp < kWorkers) {
-    Stage<K>(p, staged, gain);
+    Stage<K>(p, staged, pieces, gain, [&](uint32_t place, float square) {
+      if (lane == 0) cluster.Store(&squares[place], square);
+    });
     if constexpr (kShared) {
       ArriveEverywhere(cluster, x_staged);
     } else if (lane == 0) {
@@ -128,13 +134,7 @@ __global__ void __launch_bounds__(K::kThreads, 1)
     asm volatile("bar.sync 1, %0;" ::"n"((kWorkers + 1) * 32) : "memory");
   }
   if (warp == kWorkers) {
-    if (lane < p.rows) {
-      float sum = 0;
-      const int pieces = (p.weights.steps * kStepColumns + 255) / 256;
-      for (int i = 0; i < pieces; ++i) sum += staged.squares[lane * pieces + i];
-      norm[lane] =
-          p.gain != nullptr ? rsqrtf(sum / static_cast<float>(p.columns) + p.epsilon) : 1.0f;
-    }
+    if (lane < p.rows) norm[lane] = NormOf(p, squares + lane * PiecesOf(p));
     __syncwarp();
     FinishStrips<kTiles * K::kTileSums, kSingle>(p, handover, norm);
     return;
@@ -188,20 +188,6 @@ void LaunchKind(const Stream& stream, const GemvProduct& product, bool overlap) 
   if (product.rows == 1) return LaunchTiles<K, 1, true>(stream, product, overlap);
   if (product.rows <= 4) return LaunchTiles<K, TilesFor<K>(4)>(stream, product, overlap);
   LaunchTiles<K, TilesFor<K>(kMostRows<K>)>(stream, product, overlap);
-}
-
-/// Calls visit with the Kind of these weights.
-template <typename Weights, typename Visit>
-auto WithPackedKind(const DeviceWeights& w, const Visit& visit) {
-  const auto scaled = [&]<typename Scale>(Scale) {
-    if (w.has_minimum) {
-      return w.chunk_scales ? visit(Kind<Weights, Scale, true, true>())
-                            : visit(Kind<Weights, Scale, true, false>());
-    }
-    return w.chunk_scales ? visit(Kind<Weights, Scale, false, true>())
-                          : visit(Kind<Weights, Scale, false, false>());
-  };
-  return w.f32_scales ? scaled(float2()) : scaled(__half2());
 }
 
 template <typename Weights>

@@ -50,12 +50,12 @@ struct WorkerX {
   __device__ __forceinline__ int pairs() const { return rows() * K::kPairsPerRow; }
 
   __device__ __forceinline__ WorkerX(uint32_t first_value, uint32_t first_start,
-                                     uint32_t first_factor, int x_rows)
+                                     uint32_t first_factor, int x_rows, int first_step)
       : all_rows(x_rows), g(threadIdx.x % 32 / 4), t(threadIdx.x % 4) {
     values = Keep(first_value + Column(0) * K::kStepBytes + t * (K::kStepBytes / 4));
     starts = Keep(first_start + Pair(0) * 8);
     factors = Keep(first_factor + Pair(0) * static_cast<int>(sizeof(SpanFactor)));
-    Skip(threadIdx.x / 32);
+    Skip(first_step);
   }
 
   /// Goes on by some steps.

@@ -100,6 +100,14 @@ struct Barrier {
   __device__ __forceinline__ void Arrive() const {
     asm volatile("{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(at) : "memory");
   }
+  /// Arrives; the phase ends when so many bytes have come, too.
+  __device__ __forceinline__ void ArriveAndExpect([[maybe_unused]] int bytes) const {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }" ::"r"(at),
+                 "r"(bytes)
+                 : "memory");
+#endif
+  }
   /// Waits until the phase of this parity has ended.
   __device__ __forceinline__ void Wait(int parity) const {
     asm volatile(
@@ -143,6 +151,28 @@ __device__ __forceinline__ void WaitForAll(Barrier barrier) {
       : "memory");
 #else
   barrier.Wait(0);
+#endif
+}
+
+/// Brings one of so many parts of what p.prefetch says to the L2 cache; one lane. The product
+/// behind this one begins in so many places at once.
+__device__ __forceinline__ void PrefetchNext([[maybe_unused]] const GemvProduct& p,
+                                             [[maybe_unused]] int part, [[maybe_unused]] int parts,
+                                             [[maybe_unused]] int places) {
+#if __CUDA_ARCH__ >= 900
+  if (p.prefetch == 0) return;
+  constexpr int64_t kPiece = 8192, kAligned = 16;
+  const int place = static_cast<int>(int64_t{part} * places / parts);
+  const int64_t each = p.prefetch / parts / kAligned * kAligned;
+  const int64_t here = p.next_bytes * place / places / kAligned * kAligned +
+                       (part - int64_t{place} * parts / places) * each;
+  const int64_t end = min(here + each, p.next_bytes / kAligned * kAligned);
+  const char* const next = static_cast<const char*>(p.next);
+  for (int64_t at = here; at < end; at += kPiece) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(next + at),
+                 "r"(static_cast<uint32_t>(min(kPiece, end - at)))
+                 : "memory");
+  }
 #endif
 }
 

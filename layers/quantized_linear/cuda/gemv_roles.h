@@ -39,9 +39,7 @@ __device__ __forceinline__ void FetchPacked(const char* from, int bytes, uint32_
   const int lane = threadIdx.x % 32;
 #if __CUDA_ARCH__ >= 900
   if (lane != 0) return;
-  asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }" ::"r"(full.at),
-               "r"(bytes)
-               : "memory");
+  full.ArriveAndExpect(bytes);
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
           "r"(stage),

@@ -20,23 +20,41 @@ __device__ __forceinline__ void StageEight(const GemvProduct& p, const Eight& x,
   }
 }
 
-/// A warp stages 256 elements of a row at a time, 8 by each lane. The warps of all blocks of a
-/// cluster take such pieces by turns, row by row.
+/// Pieces of a row, of which a warp stages one at a time, 8 elements by each lane.
+constexpr int kPieceColumns = 256;
+__host__ __device__ __forceinline__ int PiecesOf(const GemvProduct& p) {
+  return (p.weights.steps * kStepColumns + kPieceColumns - 1) / kPieceColumns;
+}
+
+/// The pieces of a warp. The warps of all blocks of a cluster take them by turns, row by row. If a
+/// block has columns of its own, it has every apart-th piece from `first` on, for its warps alone.
 struct WarpPieces {
   uint32_t each, count, stride;  ///< of a row, of all rows, and from one of a warp to its next
-  uint32_t row = 0, piece;       ///< where the warp is
+  uint32_t apart = 1, first = 0;
+  uint32_t row = 0, piece = 0;  ///< where the warp is, in pieces of the block
 
   __device__ __forceinline__ WarpPieces(const GemvProduct& p, const Cluster& cluster)
-      : each((p.weights.steps * kStepColumns + 255) / 256),
-        count(each * p.rows),
-        stride(kWorkers * cluster.blocks),
-        piece(0) {
+      : each(PiecesOf(p)), count(each * p.rows), stride(kWorkers * cluster.blocks) {
     Skip(cluster.rank * kWorkers + threadIdx.x / 32);
+  }
+  __device__ __forceinline__ WarpPieces(const GemvProduct& p, uint32_t blocks, uint32_t block)
+      : each((PiecesOf(p) + blocks - 1) / blocks),
+        count(each * p.rows),
+        stride(kWorkers),
+        apart(blocks),
+        first(block) {
+    Skip(threadIdx.x / 32);
   }
   __device__ __forceinline__ bool Has() const { return row * each + piece < count; }
   __device__ __forceinline__ void Next() { Skip(stride); }
+  /// Of the row.
+  __device__ __forceinline__ uint32_t Number() const { return piece * apart + first; }
   /// The first of the eight elements of this lane.
-  __device__ __forceinline__ uint32_t First() const { return (piece * 32 + threadIdx.x % 32) * 8; }
+  __device__ __forceinline__ uint32_t First() const {
+    return (Number() * 32 + threadIdx.x % 32) * 8;
+  }
+  /// Its place among what the block has of the row, in eights.
+  __device__ __forceinline__ uint32_t Eighth() const { return piece * 32 + threadIdx.x % 32; }
 
  private:
   __device__ __forceinline__ void Skip(uint32_t pieces) {
@@ -52,21 +70,22 @@ __device__ __forceinline__ Eight LoadFrom(const float* from, uint32_t first, uin
 }
 
 /// The first of the gain, which no kernel before makes.
-__device__ __forceinline__ Eight LoadGain(const GemvProduct& p, const Cluster& cluster) {
+__device__ __forceinline__ Eight LoadGain(const GemvProduct& p, const WarpPieces& pieces) {
   if (p.gain == nullptr) return {};
-  return LoadFrom(p.gain, WarpPieces(p, cluster).First(), p.columns);
+  return LoadFrom(p.gain, pieces.First(), p.columns);
 }
 
 /// Writes all rows of x, times the gain of an RMS norm. The factor of the norm is the same for all
-/// elements of a row, so it is applied to the results, and only the sums of squares are kept here.
-template <typename K>
-__device__ __forceinline__ void Stage(const GemvProduct& p, const StagedX& staged,
-                                      const Eight& first_gain) {
+/// elements of a row, so it is applied to the results, and only the sums of squares are kept:
+/// `keep` is called by all lanes with the place of a piece among those of all rows, and its sum.
+template <typename K, typename Keeper>
+__device__ __forceinline__ void Stage(const GemvProduct& p, const StagedX& staged, WarpPieces next,
+                                      const Eight& first_gain, const Keeper& keep) {
   constexpr int kAtOnce = 3;  // loads that are on their way together
   const uint32_t columns = p.columns, padded = p.weights.steps * kStepColumns;
   bool is_first = true;
 #pragma unroll 1
-  for (WarpPieces next(p, staged.cluster); next.Has();) {
+  while (next.Has()) {
     Eight x[kAtOnce], gain[kAtOnce];
     WarpPieces here = next;
 #pragma unroll
@@ -90,12 +109,11 @@ __device__ __forceinline__ void Stage(const GemvProduct& p, const StagedX& stage
           x[i].v[k] *= gain[i].v[k];
         }
         AddUp<32>(square);
-        if (threadIdx.x % 32 == 0) {
-          staged.cluster.Store(&staged.squares[here.row * here.each + here.piece], square);
-        }
+        // Behind the last piece of a row a block may have more.
+        const uint32_t pieces = PiecesOf(p);
+        if (here.Number() < pieces) keep(here.row * pieces + here.Number(), square);
       }
-      const uint32_t first = here.First();
-      StageEight<K>(p, x[i], {first / 8, here.row, first < padded}, staged);
+      StageEight<K>(p, x[i], {here.Eighth(), here.row, here.First() < padded}, staged);
       here.Next();
     }
   }

@@ -12,6 +12,7 @@
 #include "layers/quantized_linear/cuda/device_matrix.h"
 #include "layers/quantized_linear/cuda/gemv.h"
 #include "layers/quantized_linear/cuda/packed_gemm.h"
+#include "layers/quantized_linear/cuda/split_gemv.h"
 #include "layers/quantized_linear/cuda/warpgroup_gemm.h"
 #include "layers/quantized_linear/quantized_linear_spec.h"
 
@@ -28,7 +29,8 @@ Activation SupportedActivation(const ActivationSpec& spec) {
 struct DeviceProduct {
   std::shared_ptr<const cuda::DeviceMatrix> matrix;
   int first_part = 0, parts = 1;
-  Tensor bias;  ///< for each row of the packed matrix, on the device; undefined for none
+  Tensor bias;             ///< for each row of the packed matrix, on the device; undefined for none
+  int64_t split_rows = 0;  ///< most of a launch of RunSplitGemv
 };
 
 class CudaQuantizedLinear final : public Layer {
@@ -63,7 +65,14 @@ class CudaQuantizedLinear final : public Layer {
     spec_.LetGo();
   }
 
-  LayerTraits Traits() const override { return {.batch_invariant_rows = cuda::kGemvRows}; }
+  LayerTraits Traits() const override {
+    // Of more rows cuBLAS, and kernels that unpack weights to f16, are faster.
+    constexpr int64_t kFewRows = 8;
+    const bool split = std::ranges::all_of(
+        products_, [&](const DeviceProduct& product) { return Splits(product, cuda::kGemvRows); });
+    return {.batch_invariant_rows = cuda::kGemvRows,
+            .fast_invariant_rows = split ? cuda::kGemvRows : kFewRows};
+  }
 
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 
@@ -92,6 +101,8 @@ class CudaQuantizedLinear final : public Layer {
 
   bool Packs(int argument) const override { return spec_.Packs(argument); }
 
+  std::span<const std::byte> WeightBytes() const override { return BytesOf(products_[0]); }
+
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     size_t bytes = 0;
     for (const DeviceProduct& product : products_) bytes += product.matrix->bytes();
@@ -107,6 +118,7 @@ class CudaQuantizedLinear final : public Layer {
                          ? cuda::DeviceMatrix::Shared(parts[0], device_)
                          : std::make_shared<cuda::DeviceMatrix>(parts, spec_.gated(), device_);
     product.bias = PackedBias(parts, first);
+    product.split_rows = MostSplitRows(product);
     products_.push_back(std::move(product));
   }
 
@@ -180,15 +192,38 @@ class CudaQuantizedLinear final : public Layer {
     while (rows > 0 && cuda::GemvShared(FewOf(product, rows)) > most_shared_) --rows;
     return rows;
   }
+  /// The same where clusters of blocks split the columns; 0 where they cannot.
+  int64_t MostSplitRows(const DeviceProduct& product) const {
+    if (!cuda::CanSplitGemv(device_.index, FewOf(product, 1))) return 0;
+    int64_t rows = cuda::kSplitGemvRows;
+    while (rows > 0 && cuda::SplitGemvShared(device_.index, FewOf(product, rows)) > most_shared_) {
+      --rows;
+    }
+    return rows;
+  }
+  bool Splits(const DeviceProduct& product, int64_t rows) const {
+    return product.split_rows > 0 && cuda::RowsToSplit().Has(rows);
+  }
   bool UsesFew(const DeviceProduct& product, int64_t rows) const {
+    if (Splits(product, rows)) return true;
     if (MostGemvRows(product) == 0) return false;
     std::string ignored;  // without cuBLAS it is slower, but it works
     return rows <= cuda::kGemvRows || !(MultipliesPacked(product, rows) || cuda::HasBlas(&ignored));
   }
 
+  static std::span<const std::byte> BytesOf(const DeviceProduct& product) {
+    return {static_cast<const std::byte*>(product.matrix->weights().data), product.matrix->bytes()};
+  }
+  /// What is multiplied behind the product.
+  std::span<const std::byte> NextTo(const DeviceProduct& product, const Context& context) const {
+    return &product == &products_.back() ? context.next_weights() : BytesOf(*(&product + 1));
+  }
+
   void RunFew(const Context& context, const DeviceProduct& product, const Args& args,
               std::span<Value> outputs, int64_t rows) const {
-    const int64_t most = MostGemvRows(product), launches = (rows + most - 1) / most;
+    const bool splits = Splits(product, rows);
+    const int64_t most = splits ? product.split_rows : MostGemvRows(product);
+    const int64_t launches = (rows + most - 1) / most;
     for (int64_t launch = 0; launch < launches; ++launch) {
       const int64_t first = rows * launch / launches, end = rows * (launch + 1) / launches;
       cuda::GemvProduct few = FewOf(product, end - first);
@@ -203,7 +238,14 @@ class CudaQuantizedLinear final : public Layer {
           few.addend = addend + first * spec_.part_rows(0);
         }
       }
-      cuda::RunGemv(*context.stream(), few, true);
+      if (launch + 1 == launches) {
+        const std::span<const std::byte> next = NextTo(product, context);
+        few.next = next.data();
+        few.next_bytes = static_cast<int64_t>(next.size());
+        few.prefetch = std::min(few.next_bytes, cuda::BytesToPrefetch());
+      }
+      splits ? cuda::RunSplitGemv(*context.stream(), few, true)
+             : cuda::RunGemv(*context.stream(), few, true);
     }
   }
 

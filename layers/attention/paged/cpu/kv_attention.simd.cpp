@@ -145,6 +145,7 @@ void AttendAny(KvAttention& a) {
     case KvType::kF32: return AttendType<KvType::kF32>(a);
     case KvType::kF16: return AttendType<KvType::kF16>(a);
     case KvType::kInt8: return AttendType<KvType::kInt8>(a);
+    case KvType::kFp8: break;  // refused before
   }
 }
 

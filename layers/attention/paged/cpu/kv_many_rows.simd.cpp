@@ -168,6 +168,7 @@ void Attend(KvManyRows& a) {
     case KvType::kF32: AttendType<KvType::kF32>(a); break;
     case KvType::kF16: AttendType<KvType::kF16>(a); break;
     case KvType::kInt8: AttendType<KvType::kInt8>(a); break;
+    case KvType::kFp8: break;  // refused before
   }
   EndRows(a);
 }

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "layers/attention/paged/cuda/fp8.h"
+
 namespace oort::cuda::attention {
 
 constexpr float kNone = -1e30f;  // a maximum of nothing: finite, so that differences are no NaN
@@ -90,6 +92,36 @@ struct Packed<int8_t> {
   }
 };
 
+/// Without a scale.
+template <>
+struct Packed<Fp8> {
+  static constexpr int kAhead = 4;
+  static constexpr bool kScaled = false;
+  uint2 bits = {0, 0};
+  __device__ __forceinline__ void Load(const Fp8* from) {
+    bits = *reinterpret_cast<const uint2*>(from);
+  }
+  __device__ __forceinline__ void Store(Fp8* to) const { *reinterpret_cast<uint2*>(to) = bits; }
+  static __device__ __forceinline__ Packed Of(const Eight& eight) {
+    const float(&v)[8] = eight.v;
+    Packed out;
+    out.bits = {Fp8Four(v[0], v[1], v[2], v[3]), Fp8Four(v[4], v[5], v[6], v[7])};
+    return out;
+  }
+  __device__ __forceinline__ Eight Widen() const {
+    const uint4 halves = HalvesOfFp8(bits);
+    const __half2* pairs = reinterpret_cast<const __half2*>(&halves);
+    Eight out;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 pair = __half22float2(pairs[i]);
+      out.v[2 * i] = pair.x;
+      out.v[2 * i + 1] = pair.y;
+    }
+    return out;
+  }
+};
+
 __device__ __forceinline__ Eight LoadEight(const float* from) {
   Packed<float> packed;
   packed.Load(from);
@@ -106,6 +138,7 @@ __device__ __forceinline__ Eight LoadFour(const float* from, bool eight) {
 
 __device__ __forceinline__ void Store(__half* to, float v) { *to = __float2half(v); }
 __device__ __forceinline__ void Store(float* to, float v) { *to = v; }
+__device__ __forceinline__ void Store(Fp8* to, float v) { to->bits = Fp8Of(v, 0) & 0xff; }
 
 /// Element d of a head after the rotation.
 __device__ __forceinline__ float Turned(const float* head, int d, const float* angles, int pairs,

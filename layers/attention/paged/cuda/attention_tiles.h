@@ -6,9 +6,11 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/tiles.h"
 #include "layers/attention/paged/cuda/device_paged_attention.h"
+#include "layers/attention/paged/cuda/fp8.h"
 
 namespace oort::cuda::attention_tiles {
 
@@ -67,6 +69,9 @@ __device__ __forceinline__ void CopyTile(const AttentionArgs& a, const void* cac
     const uint32_t place = to + PieceAt<kDim>(row, piece);
     if constexpr (sizeof(Element) == 2) {
       CopyOrZero<16, false>(place, from, token < end);
+    } else if constexpr (std::is_same_v<Element, Fp8>) {
+      const uint2 bytes = *reinterpret_cast<const uint2*>(from);
+      StoreShared16(place, token < end ? HalvesOfFp8(bytes) : uint4{0, 0, 0, 0});
     } else {
       const float scale = reinterpret_cast<const float*>(side + kKvBlock * kDim)[slot];
       const uint2 bytes = *reinterpret_cast<const uint2*>(from);

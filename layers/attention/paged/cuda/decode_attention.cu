@@ -372,6 +372,8 @@ void LaunchElements(const Stream& stream, const AttentionArgs& args, bool overla
     case KvType::kF16: return LaunchLanes<__half, kNewest>(stream, args, overlap);
     case KvType::kInt8:
       if constexpr (!kNewest) LaunchLanes<int8_t, kNewest>(stream, args, overlap);
+      return;
+    case KvType::kFp8: return LaunchLanes<Fp8, kNewest>(stream, args, overlap);
   }
 }
 
@@ -401,8 +403,10 @@ void WriteKeysAndValues(const Stream& stream, const AttentionArgs& args, float* 
   const int64_t elements = static_cast<int64_t>(args.heads + args.kv_heads) * args.head_dim;
   const Grid grid{dim3(static_cast<unsigned>(args.rows), BlocksFor(elements, 128, 4)), dim3(128), 0,
                   overlap};
-  Launch(stream, grid, args.kv.type == KvType::kF32 ? WriteKernel<float> : WriteKernel<__half>,
-         args, turned);
+  const auto kernel = args.kv.type == KvType::kF32   ? WriteKernel<float>
+                      : args.kv.type == KvType::kFp8 ? WriteKernel<Fp8>
+                                                     : WriteKernel<__half>;
+  Launch(stream, grid, kernel, args, turned);
 }
 
 }  // namespace oort::cuda

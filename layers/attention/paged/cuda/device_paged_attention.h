@@ -72,8 +72,7 @@ bool GroupsFillGpu(int device, const AttentionArgs& args);
 /// are rounded to f16.
 void AttendGroups(const Stream& stream, const AttentionArgs& args, bool overlap);
 
-/// Whether AttendTiles can do it: heads of 64 or 128 elements, keys and values of f16 or
-/// int8.
+/// Whether AttendTiles can do it: heads of 64 or 128 elements, keys and values of 16 or 8 bits.
 bool CanAttendTiles(const AttentionArgs& args);
 /// The same as AttendWritten for the rows in the first `tiles` tiles of args.sequences, on tensor
 /// cores: queries and weights are rounded to f16.

@@ -138,6 +138,12 @@ void LaunchGrouped(const Stream& stream, const AttentionArgs& args, bool overlap
          GroupedKernel<Element, kDim>, call);
 }
 
+template <typename Element>
+void LaunchDims(const Stream& stream, const AttentionArgs& args, bool overlap) {
+  args.head_dim == 64 ? LaunchGrouped<Element, 64>(stream, args, overlap)
+                      : LaunchGrouped<Element, 128>(stream, args, overlap);
+}
+
 }  // namespace
 
 bool GroupsFillGpu(int device, const AttentionArgs& args) {
@@ -148,13 +154,10 @@ bool GroupsFillGpu(int device, const AttentionArgs& args) {
 }
 
 void AttendGroups(const Stream& stream, const AttentionArgs& args, bool overlap) {
-  const bool bytes = args.kv.type == KvType::kInt8;
-  if (args.head_dim == 64) {
-    bytes ? LaunchGrouped<int8_t, 64>(stream, args, overlap)
-          : LaunchGrouped<__half, 64>(stream, args, overlap);
-  } else {
-    bytes ? LaunchGrouped<int8_t, 128>(stream, args, overlap)
-          : LaunchGrouped<__half, 128>(stream, args, overlap);
+  switch (args.kv.type) {
+    case KvType::kInt8: return LaunchDims<int8_t>(stream, args, overlap);
+    case KvType::kFp8: return LaunchDims<Fp8>(stream, args, overlap);
+    default: return LaunchDims<__half>(stream, args, overlap);
   }
 }
 

@@ -93,6 +93,12 @@ void LaunchPrompt(const Stream& stream, const AttentionArgs& args, int64_t tiles
          PromptKernel<Element, kDim>, args);
 }
 
+template <typename Element>
+void LaunchDims(const Stream& stream, const AttentionArgs& args, int64_t tiles, bool overlap) {
+  args.head_dim == 64 ? LaunchPrompt<Element, 64>(stream, args, tiles, overlap)
+                      : LaunchPrompt<Element, 128>(stream, args, tiles, overlap);
+}
+
 }  // namespace
 
 bool CanAttendTiles(const AttentionArgs& args) {
@@ -100,13 +106,10 @@ bool CanAttendTiles(const AttentionArgs& args) {
 }
 
 void AttendTiles(const Stream& stream, const AttentionArgs& args, int64_t tiles, bool overlap) {
-  const bool bytes = args.kv.type == KvType::kInt8;
-  if (args.head_dim == 64) {
-    bytes ? LaunchPrompt<int8_t, 64>(stream, args, tiles, overlap)
-          : LaunchPrompt<__half, 64>(stream, args, tiles, overlap);
-  } else {
-    bytes ? LaunchPrompt<int8_t, 128>(stream, args, tiles, overlap)
-          : LaunchPrompt<__half, 128>(stream, args, tiles, overlap);
+  switch (args.kv.type) {
+    case KvType::kInt8: return LaunchDims<int8_t>(stream, args, tiles, overlap);
+    case KvType::kFp8: return LaunchDims<Fp8>(stream, args, tiles, overlap);
+    default: return LaunchDims<__half>(stream, args, tiles, overlap);
   }
 }
 

@@ -386,6 +386,7 @@ TEST(PagedAttention, RefusesWhatDoesNotFit) {
   const CachedCase c;
   KvCache cache(c.shape(), 4);
   KvCache other({3, 3, 16, KvType::kF32}, 4), shallow({1, 2, 16, KvType::kF32}, 4);
+  KvCache fp8({c.shape().layers, c.shape().heads, c.shape().head_dim, KvType::kFp8}, 4);
   Session session(RuntimeGraph::Build(c.Build()), {.threads = 1});
   const auto run = [&](KvCache* memory, std::vector<SequenceSlice> slices, Shape query, Shape key) {
     const SequenceBatch batch{slices, memory};
@@ -401,6 +402,7 @@ TEST(PagedAttention, RefusesWhatDoesNotFit) {
   ExpectThrows([&] { run(nullptr, {{0, 2, 0, one}}, q, k); }, invalid, "RunOptions::state");
   ExpectThrows([&] { run(&other, {{0, 2, 0, one}}, q, k); }, invalid, "other layers or heads");
   ExpectThrows([&] { run(&shallow, {{0, 2, 0, one}}, q, k); }, invalid, "other layers or heads");
+  ExpectThrows([&] { run(&fp8, {{0, 2, 0, one}}, q, k); }, ErrorCode::kUnsupported, "for a GPU");
   ExpectThrows([&] { run(&cache, {{0, 2, 0, wrong}}, q, k); }, invalid, "a sequence of the batch");
   ExpectThrows(
       [&] {
