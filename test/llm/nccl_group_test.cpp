@@ -248,6 +248,7 @@ TEST_F(NcclRanks, ARankThatFailsEndsTheWaitOfOthers) {
       2, [](int rank) { return PlaceOn(rank); }, true,
       [](Collective& group, std::unique_ptr<DeviceGroup> gpus) {
         group.SetOnDevice(std::move(gpus));
+        group.Barrier("the start");
         if (group.rank() == 1) return group.Fail("it has no memory left");
         const std::string error = WaitForever(group);
         EXPECT_NE(error.find("rank 1"), std::string::npos) << error;
