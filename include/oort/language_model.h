@@ -27,8 +27,8 @@ struct AdapterFile {
   std::filesystem::path path;
 };
 
-/// Several ranks compute one model together, on CPUs: each has its part of the weights and of the
-/// cache. All of them compute the same bits in every run.
+/// Several ranks compute one model together, on CPUs or on GPUs: each has its part of the weights
+/// and of the cache. All of them compute the same bits in every run.
 struct RankOptions {
   /// Ranks that are threads of this process; each of them runs EngineOptions::threads threads, or,
   /// where that is 0, its share of those that the process may use.
@@ -56,6 +56,12 @@ struct RankOptions {
   bool exact = false;
   /// Seconds after which a rank that does not come to an exchange has failed, and with it all.
   double deadline = 10;
+  /// Ranks on GPUs: those of one machine take its GPUs in turns, from LanguageModelOptions::device
+  /// on, and share them where they are more. Else all of this process are on that one.
+  bool spread = true;
+  /// How ranks on GPUs exchange numbers: by NCCL, by way of the host's memory, or by NCCL where all
+  /// ranks have it and a GPU of their own.
+  enum class Exchange : unsigned char { kAuto, kHost, kNccl } exchange = Exchange::kAuto;
 };
 
 struct LanguageModelOptions {
@@ -137,6 +143,9 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   /// Of several ranks that compute it together, which one this is, and how many there are.
   int rank() const;
   int ranks() const;
+  /// How they exchange numbers: "host", "nccl", or "none" for one rank, and for one that is
+  /// measured alone.
+  std::string_view exchange() const;
   /// On ranks other than 0: computes what rank 0 asks for, until that lets go of the model. Throws
   /// what ended it before its time, on whatever rank that was.
   void Follow() const;

@@ -3,7 +3,8 @@
 #include <string>
 
 #include "core/parallel.h"
-#include "layers/collective/group_of.h"
+#include "cuda/memory.h"
+#include "layers/collective/device_exchange.h"
 
 namespace oort {
 namespace {
@@ -15,7 +16,26 @@ class AllReduce final : public Layer {
       : name_(NameInGroup(init)),
         input_(init.Arg("input")),
         addend_(init.Arg("addend")),
-        bias_(init.Weight("bias")) {}
+        bias_(init.Weight("bias")),
+        bias_argument_(init.Arg("bias")),
+        ranks_(init.Int("ranks")),
+        on_gpu_(init.device().type != DeviceType::kCpu) {
+    if (!on_gpu_) return;
+    if (ranks_ < 1) {
+      throw Error(ErrorCode::kUnsupported, "on a GPU it has to know of how many ranks it adds");
+    }
+    if (bias_.defined()) bias_ = cuda::ToDevice(bias_, init.device());
+  }
+
+  LayerTraits Traits() const override {
+    return {.either_device = true, .unrecordable = !ExchangesOnDevice()};
+  }
+  bool Packs(int argument) const override {
+    return on_gpu_ && bias_.defined() && argument == bias_argument_;
+  }
+  size_t Workspace(const Args& args, int) const override {
+    return on_gpu_ ? ScratchOfSum(args.tensor(input_).elements(), ranks_) : 0;
+  }
 
   std::vector<Value> Infer(const Args& args) const override {
     const Tensor& input = args.tensor(input_);
@@ -36,54 +56,85 @@ class AllReduce final : public Layer {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Collective& group = GroupOfRun();
+    if (ranks_ > 0 && ranks_ != group.ranks()) {
+      throw Error(ErrorCode::kInvalidArgument, "it adds what " + std::to_string(ranks_) +
+                                                   " ranks have, and there are " +
+                                                   std::to_string(group.ranks()));
+    }
     const Tensor& input = args.tensor(input_);
-    float* out = outputs[0].AsTensor().data<float>();
-    const int64_t count = input.elements();
-    if (input.bytes() >= kBytesToShare && SumShared(context, group, args, out)) return;
-    const int64_t grain = GrainOf({12, 1});
-    const std::vector<size_t> sizes(static_cast<size_t>(group.ranks()), input.bytes());
-    const std::span<const std::byte> mine(input.raw(), input.bytes());
-    group.Exchange(name_, mine, sizes, [&](int rank, std::span<const std::byte> bytes) {
-      const float* numbers = reinterpret_cast<const float*>(bytes.data());
-      context.ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
-        if (rank == 0) {
-          std::copy(numbers + begin, numbers + end, out + begin);
-          return;
-        }
-        for (int64_t i = begin; i < end; ++i) out[i] += numbers[i];
-      });
-    });
-    if (!args.Has(addend_) && !bias_.defined()) return;
-    context.ParallelFor(count, GrainOf({12, 2}),
-                        [&](int64_t begin, int64_t end) { Finish(args, out, begin, end); });
+    float* const out = outputs[0].AsTensor().data<float>();
+    const SumEnd end{bias_.defined() ? bias_.data<float>() : nullptr,
+                     std::max<int64_t>(input.rank() > 0 ? input.dim(-1) : 1, 1),
+                     args.Has(addend_) ? args.tensor(addend_).data<float>() : nullptr};
+    if (context.stream() != nullptr) return ReduceOnDevice(context, group, input, end, out);
+    Reduce(context, group, {input.data<float>(), static_cast<size_t>(input.elements())}, end, out);
   }
 
  private:
   using Parts = std::span<const std::span<const std::byte>>;
 
+  void ReduceOnDevice(const Context& context, Collective& group, const Tensor& input,
+                      const SumEnd& end, float* out) const {
+    cuda::Stream& stream = *context.stream();
+    const int64_t count = input.elements();
+    if (DeviceGroup* const gpus = group.on_device()) {
+      return SumOverRanks(group, *gpus, name_, stream, input.data<float>(), count, end,
+                          context.workspace<float>(), out);
+    }
+    ByWayOfHost(
+        group, stream, input, count,
+        [&](std::span<const float> mine, std::span<float> sums) {
+          Reduce(context, group, mine, {}, sums.data());
+        },
+        out);
+    if (end.any()) SumOnDevice(stream, {out, 1, 0, 0, count}, end, out);
+  }
+
+  /// In the host's memory.
+  void Reduce(const Context& context, Collective& group, std::span<const float> mine,
+              const SumEnd& end, float* out) const {
+    if (mine.size_bytes() >= kBytesToShare && SumShared(context, group, mine, end, out)) return;
+    const int64_t count = static_cast<int64_t>(mine.size());
+    const int64_t grain = GrainOf({12, 1});
+    const std::vector<size_t> sizes(static_cast<size_t>(group.ranks()), mine.size_bytes());
+    group.Exchange(name_, std::as_bytes(mine), sizes,
+                   [&](int rank, std::span<const std::byte> bytes) {
+                     const float* numbers = reinterpret_cast<const float*>(bytes.data());
+                     context.ParallelFor(count, grain, [&](int64_t begin, int64_t until) {
+                       if (rank == 0) {
+                         std::copy(numbers + begin, numbers + until, out + begin);
+                         return;
+                       }
+                       for (int64_t i = begin; i < until; ++i) out[i] += numbers[i];
+                     });
+                   });
+    if (!end.any()) return;
+    context.ParallelFor(count, GrainOf({12, 2}),
+                        [&](int64_t begin, int64_t until) { Finish(end, out, begin, until); });
+  }
+
   /// Each rank adds up a part of the numbers of all, where they lie, and then takes the other parts
   /// from those who did so. Nobody writes what another one reads: results may lie on inputs.
-  bool SumShared(const Context& context, Collective& group, const Args& args, float* out) const {
-    const Tensor& input = args.tensor(input_);
-    const int64_t count = input.elements(), ranks = group.ranks();
+  bool SumShared(const Context& context, Collective& group, std::span<const float> given,
+                 const SumEnd& end, float* out) const {
+    const int64_t count = static_cast<int64_t>(given.size()), ranks = group.ranks();
     const int64_t first = count * group.rank() / ranks, last = count * (group.rank() + 1) / ranks;
     const auto add = [&](Parts all) {
-      for (const auto& part : all) CheckPart(part.size(), input.bytes());
+      for (const auto& part : all) CheckPart(part.size(), given.size_bytes());
       context.ParallelFor(last - first, GrainOf({8.0 * static_cast<double>(ranks), 2}),
-                          [&](int64_t begin, int64_t end) {
-                            AddParts(all, out, first + begin, first + end);
-                            Finish(args, out, first + begin, first + end);
+                          [&](int64_t begin, int64_t until) {
+                            AddParts(all, out, first + begin, first + until);
+                            Finish(end, out, first + begin, first + until);
                           });
     };
-    const std::span<const std::byte> mine(input.raw(), input.bytes());
-    if (!group.Share(name_, mine, add)) return false;
+    if (!group.Share(name_, std::as_bytes(given), add)) return false;
     const auto take = [&](Parts all) {
       for (int64_t rank = 0; rank < ranks; ++rank) {
         if (rank == group.rank()) continue;
         const int64_t from = count * rank / ranks, until = count * (rank + 1) / ranks;
         const auto* numbers = reinterpret_cast<const float*>(all[static_cast<size_t>(rank)].data());
-        context.ParallelFor(until - from, GrainOf({8, 0}), [&](int64_t begin, int64_t end) {
-          std::copy(numbers + from + begin, numbers + from + end, out + from + begin);
+        context.ParallelFor(until - from, GrainOf({8, 0}), [&](int64_t begin, int64_t last_one) {
+          std::copy(numbers + from + begin, numbers + from + last_one, out + from + begin);
         });
       }
     };
@@ -115,20 +166,20 @@ class AllReduce final : public Layer {
     }
   }
 
-  void Finish(const Args& args, float* out, int64_t begin, int64_t end) const {
-    const float* addend = args.Has(addend_) ? args.tensor(addend_).data<float>() : nullptr;
-    const float* bias = bias_.defined() ? bias_.data<float>() : nullptr;
-    const int64_t width = args.tensor(input_).dim(-1);
-    if (bias != nullptr) {
-      for (int64_t i = begin; i < end; ++i) out[i] += bias[i % width];
+  static void Finish(const SumEnd& end, float* out, int64_t begin, int64_t until) {
+    if (end.bias != nullptr) {
+      for (int64_t i = begin; i < until; ++i) out[i] += end.bias[i % end.width];
     }
-    if (addend == nullptr) return;
-    for (int64_t i = begin; i < end; ++i) out[i] += addend[i];
+    if (end.addend == nullptr) return;
+    for (int64_t i = begin; i < until; ++i) out[i] += end.addend[i];
   }
 
   std::string name_;
   int input_, addend_;
-  Tensor bias_;
+  Tensor bias_;  ///< where it runs
+  int bias_argument_;
+  int64_t ranks_;
+  bool on_gpu_;
 };
 
 }  // namespace
@@ -138,7 +189,11 @@ OORT_LAYERS(all_reduce) {
   using namespace oort;
   OperatorSchema schema({"oort.AllReduce"},
                         "The sum of what all ranks have, in the order of the ranks, and then bias "
-                        "(of the last axis) and addend, once; one rank's part of a model has it");
+                        "(of the last axis) and addend, once; one rank's part of a model has it. "
+                        "On a GPU it has to know how many ranks there are");
   schema.Tensor("input", kF32Only).OptionalTensor("addend", kF32Only).OptionalAttribute("bias");
+  schema.Int("ranks", 0).AtLeast(0);
   registry.Add(schema, Create<AllReduce>());
 }
+
+OORT_CUDA_LAYERS(all_reduce) { registry.AddDevice({"oort.AllReduce"}, DeviceType::kCuda); }

@@ -110,6 +110,9 @@ int BenchLlm(const BenchLlmArguments& options) {
                    {"decode_percent", 100 * decode / light.decode},
                    {"prefill_rounds", rates.prefill},
                    {"decode_rounds", rates.decode}};
+    report["device"] = model->graph()->device().ToString();
+    report["ranks"] = model->ranks();
+    report["exchange"] = model->exchange();
     if (!options.language.shard.empty()) report["shard"] = options.language.shard;
     if (!options.language.draft.empty()) report["draft"] = DraftJson(rates.draft, rates.tokens);
     Print(std::cout, report);

@@ -15,6 +15,8 @@ struct DeviceOption {
   void Add(CLI::App& app);
   /// Throws UsageError where the text names no kind of device.
   Device Get() const;
+  /// Whether it is one of several that is meant: "cuda:0", not "cuda".
+  bool NamesOne() const { return text.find(':') != std::string::npos; }
 };
 
 }  // namespace oort::cli

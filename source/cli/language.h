@@ -38,6 +38,7 @@ struct LanguageOptions {
   std::string split;        ///< "exact", "fast" or "pipeline"; empty: exact with --exact
   std::string shard;        ///< "0/8": that rank of so many, alone
   double rank_deadline = RankOptions().deadline;
+  std::string exchange;  ///< of ranks on GPUs: "host" or "nccl"; empty: as it can be
 
   /// `or_random`: instead of MODEL the shape of one may be given, whose weights are random.
   void Add(CLI::App& app, bool or_random = false);
@@ -49,7 +50,7 @@ struct LanguageOptions {
   void AddWeights(CLI::App& app);
   /// --draft and --draft-tokens.
   void AddDraft(CLI::App& app);
-  /// --ranks, --split, --rank-deadline and --rank-secret.
+  /// --ranks, --split, --rank-deadline, --rank-secret and --exchange.
   void AddRanks(CLI::App& app);
   /// --shard, of commands that measure.
   void AddShard(CLI::App& app);

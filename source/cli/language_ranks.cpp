@@ -108,6 +108,12 @@ void LanguageOptions::AddRanks(CLI::App& app) {
                  "A file with the secret of ranks over TCP, the same for all of them")
       ->type_name("FILE")
       ->envname("OORT_RANK_SECRET");
+  app.add_option(
+         "--exchange", exchange,
+         "How ranks on GPUs exchange numbers: nccl, or host for by way of the host's memory "
+         "(default: nccl where all have it and each has a GPU of its own)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"host", "nccl"}));
 }
 
 void LanguageOptions::AddShard(CLI::App& app) {
@@ -140,6 +146,11 @@ RankOptions LanguageOptions::Ranks() const {
   options.pipeline = split == "pipeline";
   options.exact = split.empty() ? exact.value_or(false) : split == "exact";
   options.deadline = rank_deadline;
+  options.spread = !device.NamesOne();
+  if (!exchange.empty()) {
+    options.exchange =
+        exchange == "nccl" ? RankOptions::Exchange::kNccl : RankOptions::Exchange::kHost;
+  }
   return options;
 }
 

@@ -16,7 +16,9 @@ thread_local Collective* current_group = nullptr;
 
 }  // namespace
 
-GroupScope::GroupScope(Collective& group) : before_(current_group) { current_group = &group; }
+GroupScope::GroupScope(Collective& group) : before_(current_group), watch_(group.on_device()) {
+  current_group = &group;
+}
 GroupScope::~GroupScope() { current_group = before_; }
 Collective* GroupScope::Current() { return current_group; }
 

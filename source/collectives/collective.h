@@ -3,13 +3,18 @@
 // threads of one process, or processes that a plug-in connects.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "collectives/device_group.h"
+#include "cuda/host/watch.h"
 #include "oort/function_ref.h"
+#include "oort/tensor.h"
 
 namespace oort {
 
@@ -51,6 +56,8 @@ class Collective {
   virtual void Fail(std::string_view message) noexcept = 0;
   /// How long calls wait from now on, in seconds; infinity where whoever waits is told otherwise.
   virtual void SetDeadline(double seconds) = 0;
+  /// Throws where the group has failed; waits for nobody. `what` is what this rank waits in.
+  virtual void Poll(std::string_view /*what*/) {}
 
   /// values become the sums over all ranks, added in the order of their numbers: the same bits on
   /// all of them.
@@ -61,7 +68,18 @@ class Collective {
   /// Until all ranks are here.
   void Barrier(std::string_view what);
 
+  /// How ranks that have a GPU each hand over what lies there; null: through this group, by way of
+  /// the host's memory.
+  DeviceGroup* on_device() const { return on_device_.get(); }
+  void SetOnDevice(std::unique_ptr<DeviceGroup> group) { on_device_ = std::move(group); }
+  /// Pinned memory by way of which they do so, kept from one exchange to the next.
+  std::shared_ptr<Buffer>& staging(size_t which) { return staging_[which]; }
+
   static constexpr size_t kMostBroadcast = size_t{1} << 30;
+
+ private:
+  std::unique_ptr<DeviceGroup> on_device_;
+  std::array<std::shared_ptr<Buffer>, 2> staging_;
 };
 
 /// While it lives, calls of a group wait for so long.
@@ -80,7 +98,8 @@ class DeadlineScope {
   double afterwards_;
 };
 
-/// While it lives, operators that this thread runs exchange their numbers with these ranks.
+/// While it lives, operators that this thread runs exchange their numbers with these ranks, and
+/// where it waits for a GPU, it looks after them.
 class GroupScope {
  public:
   explicit GroupScope(Collective& group);
@@ -92,6 +111,7 @@ class GroupScope {
 
  private:
   Collective* before_;
+  cuda::WatchScope watch_;
 };
 
 /// "rank 2 (host)", for messages.

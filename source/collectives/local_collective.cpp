@@ -68,6 +68,9 @@ class LocalCollective final : public Collective {
   int rank() const override { return rank_; }
   int ranks() const override { return static_cast<int>(group_->members.size()); }
   void SetDeadline(double seconds) override { deadline_ = seconds; }
+  void Poll(std::string_view) override {
+    if (group_->failed.load(std::memory_order_acquire)) group_->Throw();
+  }
 
   void Exchange(std::string_view what, std::span<const std::byte> mine,
                 std::span<const size_t> sizes, Visit visit) override {

@@ -8,9 +8,21 @@
 namespace oort {
 namespace {
 
+/// Nobody waits for anybody.
+class LoneDeviceGroup final : public DeviceGroup {
+ public:
+  bool alone() const override { return true; }
+  void Gather(std::string_view, const void*, std::span<const size_t>, void*,
+              DeviceStream) override {}
+  void Trade(std::string_view, const void*, size_t, void*, DeviceStream) override {}
+  void Look(double) override {}
+};
+
 class LoneCollective final : public Collective {
  public:
-  LoneCollective(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
+  LoneCollective(int rank, int ranks) : rank_(rank), ranks_(ranks) {
+    SetOnDevice(std::make_unique<LoneDeviceGroup>());
+  }
 
   int rank() const override { return rank_; }
   int ranks() const override { return ranks_; }

@@ -8,8 +8,8 @@
 
 namespace oort {
 
-/// Rank `rank` of `ranks`, alone: the others hand over what this one does, at once. Its results are
-/// no answers.
+/// Rank `rank` of `ranks`, alone: the others hand over what this one does, at once, between GPUs,
+/// too. Its results are no answers.
 std::unique_ptr<Collective> MakeLoneRank(int rank, int ranks);
 
 }  // namespace oort

@@ -49,4 +49,17 @@ int MultiprocessorCount(int device) {
   return count;
 }
 
+std::string UuidOf(int device) {
+  cudaDeviceProp properties;
+  Check(cudaGetDeviceProperties(&properties, device), "asking for the name of a GPU");
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const char byte : properties.uuid.bytes) {
+    const auto bits = static_cast<unsigned char>(byte);
+    text += kDigits[bits >> 4];
+    text += kDigits[bits & 15];
+  }
+  return text;
+}
+
 }  // namespace oort::cuda

@@ -20,5 +20,7 @@ bool BuiltIn();
 std::vector<DeviceInfo> Devices(std::string* reason);
 /// Of one of them, in a build with CUDA.
 int MultiprocessorCount(int device);
+/// What no other GPU is called, here or on another machine.
+std::string UuidOf(int device);
 
 }  // namespace oort::cuda

@@ -20,6 +20,8 @@ std::vector<DeviceInfo> Devices(std::string* reason) {
   return {};
 }
 
+std::string UuidOf(int) { ThrowNoCuda(); }
+
 DeviceGuard::DeviceGuard(int) { ThrowNoCuda(); }
 DeviceGuard::~DeviceGuard() = default;
 

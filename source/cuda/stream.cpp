@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "cuda/error.h"
+#include "cuda/host/watch.h"
 #include "cuda/live_streams.h"
 
 namespace oort::cuda {
@@ -21,6 +22,16 @@ DeviceGuard::~DeviceGuard() {
 }
 
 namespace {
+
+/// Of an answer to whether something is over; what went wrong in it is thrown.
+bool IsDone(cudaError_t state) {
+  if (state == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  Check(state, "work on the GPU");
+  return true;
+}
 
 uint64_t NextStreamId() {
   static std::atomic<uint64_t> last = 0;
@@ -43,7 +54,12 @@ Stream::~Stream() {
   cudaGetLastError();  // whoever waited for its work has the error already
 }
 
-void Stream::Synchronize() { Check(cudaStreamSynchronize(stream_), "work on the GPU"); }
+void Stream::Synchronize() {
+  if (Watch* const watch = WatchScope::Current()) {
+    WaitWatched(*watch, [this] { return IsDone(cudaStreamQuery(stream_)); });
+  }
+  Check(cudaStreamSynchronize(stream_), "work on the GPU");
+}
 
 void Stream::Wait(const Event& event) {
   Check(cudaStreamWaitEvent(stream_, event.get(), 0), "waiting for an event");
@@ -89,17 +105,14 @@ void Event::Record(const Stream& stream) {
   Check(cudaEventRecord(event_, stream.get()), "recording an event");
 }
 
-void Event::Synchronize() const { Check(cudaEventSynchronize(event_), "work on the GPU"); }
-
-bool Event::Passed() const {
-  const cudaError_t state = cudaEventQuery(event_);
-  if (state == cudaErrorNotReady) {
-    cudaGetLastError();
-    return false;
+void Event::Synchronize() const {
+  if (Watch* const watch = WatchScope::Current()) {
+    WaitWatched(*watch, [this] { return Passed(); });
   }
-  Check(state, "work on the GPU");
-  return true;
+  Check(cudaEventSynchronize(event_), "work on the GPU");
 }
+
+bool Event::Passed() const { return IsDone(cudaEventQuery(event_)); }
 
 double Event::SecondsSince(const Event& earlier) const {
   float milliseconds = 0;

@@ -122,6 +122,9 @@ class Sharder {
     op.inputs = std::move(inputs);
     op.outputs = {output};
     if (bias.defined()) op.attributes["bias"] = bias;
+    if (type == "oort.AllReduce") {
+      op.params["ranks"] = Parameter::FromValue(Value(int64_t{options_.ranks}));
+    }
     ++report_.exchanges;
     return graph_.AddOperator(std::move(op));
   }

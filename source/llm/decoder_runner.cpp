@@ -351,12 +351,11 @@ PendingForward DecoderRunner::Forward(std::span<const Tensor> inputs, std::span<
                   .rows = rows_,
                   .slices = slices_,
                   .blocks = {}};
-  PendingForward forward;
   group.Lead(message, [&] {
     const GroupScope scope(group.collective());
-    forward = session_.ForwardLater(inputs, outputs, run);
+    session_.ForwardInto(inputs, outputs, run);  // who waits here looks after the others
   });
-  return forward;
+  return {};
 }
 
 }  // namespace oort

@@ -60,8 +60,9 @@ class DecoderRunner {
   int32_t DrawAgain(int32_t row, const cuda::TokenDraw& draw);
   bool draws_on_device() const { return made_on_.type != DeviceType::kCpu; }
 
-  /// Whether BeginArgmax pays: on a GPU that picks tokens and reads them again by itself.
-  bool can_run_ahead() const { return table_ && draws_on_device(); }
+  /// Whether BeginArgmax pays: on a GPU that picks tokens and reads them again by itself. Other
+  /// ranks are told each token.
+  bool can_run_ahead() const { return table_ && draws_on_device() && rank_runner_ == 0; }
   /// Begins a step of one token for each item. `continues`: not those of the items, but those that
   /// the step begun last picks, known or not; the sequences are the same, or nobody's from now on.
   /// Two may be under way, and their sequences must outlive them.

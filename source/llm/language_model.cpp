@@ -14,6 +14,7 @@
 #include "decoder/shard.h"
 #include "llm/exactness.h"
 #include "llm/load_on_ranks.h"
+#include "llm/rank_device.h"
 #include "llm/rank_group.h"
 #include "parser/adapter/adapter.h"
 #include "parser/checkpoint/checkpoint.h"
@@ -163,9 +164,12 @@ void CheckAdapters(const std::filesystem::path& path) {
   }
 }
 
-/// Of several ranks the first one tells how far it is.
-LanguageModelOptions OptionsOfRank(LanguageModelOptions options, const RankGroup* group) {
-  if (group != nullptr && group->rank() > 0) options.progress = nullptr;
+/// Of several ranks the first one tells how far it is. Each has its own GPU, as far as there are so
+/// many.
+LanguageModelOptions OptionsOfRank(LanguageModelOptions options, RankGroup* group) {
+  if (group == nullptr) return options;
+  if (group->rank() > 0) options.progress = nullptr;
+  options.device = DeviceOfRank(options, *group);
   return options;
 }
 
@@ -292,7 +296,10 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
                     error.what() + "): convert them to fewer bits (int8, int4)");
   }
   impl->facts = FactsOf(*impl->graph, impl->exact, decoder.short_context, decoder.attention);
-  if (!alone) impl->group->Agree(digest, SummaryOf(impl->info, options));
+  if (!alone) {
+    impl->group->Agree(digest, SummaryOf(impl->info, options));
+    ConnectGpus(impl->group->collective(), options);
+  }
   return std::shared_ptr<const LanguageModel>(new LanguageModel(std::move(impl)));
 }
 
@@ -307,6 +314,11 @@ KvShape LanguageModel::kv_shape(KvType type) const {
 int LanguageModel::rank() const { return impl_->group ? impl_->group->rank() : 0; }
 int LanguageModel::ranks() const { return impl_->group ? impl_->group->ranks() : 1; }
 const std::shared_ptr<RankGroup>& LanguageModel::rank_group() const { return impl_->group; }
+
+std::string_view LanguageModel::exchange() const {
+  if (impl_->group == nullptr || impl_->group->lone()) return "none";
+  return impl_->group->collective().on_device() != nullptr ? "nccl" : "host";
+}
 
 void LanguageModel::Follow() const {
   if (rank() == 0) {

@@ -36,9 +36,9 @@ void CheckRanks(const LanguageModelOptions& options) {
   if (!(ranks.deadline > 0)) {
     throw Error(ErrorCode::kInvalidArgument, "the deadline of ranks is above 0 seconds");
   }
-  if (options.device.type != DeviceType::kCpu) {
-    throw Error(ErrorCode::kUnsupported,
-                "several ranks run on CPUs alone: leave out the GPU, or the ranks");
+  const bool on_cpu = options.device.type == DeviceType::kCpu;
+  if (on_cpu && ranks.exchange == RankOptions::Exchange::kNccl) {
+    throw Error(ErrorCode::kInvalidArgument, "NCCL is for ranks on GPUs: name a device");
   }
 }
 

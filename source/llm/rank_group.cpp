@@ -2,12 +2,16 @@
 #include "llm/rank_group.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <map>
 
 #include "core/cpu_limits.h"
 #include "core/guard.h"
+#include "cuda/memory.h"
+#include "cuda/stream.h"
+#include "layers/attention/paged/sequence_table.h"
 #include "llm/decoder_runner.h"
 #include "oort/session.h"
 
@@ -17,15 +21,20 @@ namespace oort {
 struct RankGroup::Runner {
   std::shared_ptr<const LanguageModel> model;
   KvCache cache;
+  std::unique_ptr<cuda::SequenceTable> table;  // where the cache is a GPU's
+  std::unique_ptr<cuda::Stream> block_copies;  // there, when it is asked for
   Session session;
+  Tensor logits;  // where they are made: nobody reads them here
 
   Runner(const std::shared_ptr<const LanguageModel>& shared, const RankMessage& message)
       : model(shared),
         cache(MakeKvCache(*shared, message.kv, message.cache_tokens)),
+        table(MakeSequenceTable(*shared, cache)),
         session(shared->graph(), {.threads = message.threads}) {}
 
   void Step(RankStep& step, Collective& group) {
-    const SequenceBatch batch{step.slices, &cache, nullptr, step.rows_alone};
+    if (table) table->Set(step.slices);
+    const SequenceBatch batch{step.slices, &cache, table.get(), step.rows_alone};
     const GroupScope scope(group);
     RunOptions run;
     run.state = &batch;
@@ -33,16 +42,35 @@ struct RankGroup::Runner {
     const auto borrow = [](std::vector<int32_t>& values) {
       return Tensor::Borrow(values.data(), Shape{static_cast<int64_t>(values.size())});
     };
-    session.Forward({borrow(step.tokens), borrow(step.positions), borrow(step.rows)}, run);
+    const std::array<Tensor, 3> inputs = {borrow(step.tokens), borrow(step.positions),
+                                          borrow(step.rows)};
+    std::array<Tensor, 2> outputs = {LogitsFor(static_cast<int64_t>(step.rows.size())), Tensor()};
+    session.ForwardInto(inputs, outputs, run);
   }
 
-  void Copy(const RankMessage& message) const {
+  /// On a GPU they stay there; undefined on the host, where the session makes them.
+  Tensor LogitsFor(int64_t rows) {
+    const Device where = model->facts().logits_device;
+    if (where.type == DeviceType::kCpu) return {};
+    const Shape shape{rows, model->info().vocabulary};
+    if (!logits.defined() || logits.shape() != shape) {
+      logits = cuda::DeviceTensor(DType::kF32, shape, where);
+    }
+    return logits;
+  }
+
+  void Copy(const RankMessage& message) {
+    const Device device = cache.device();
+    if (device.type != DeviceType::kCpu && !block_copies) {
+      block_copies = std::make_unique<cuda::Stream>(device.index);
+    }
     for (const auto& [from, to] : message.copies) {
       if (std::min(from, to) < 0 || std::max(from, to) >= cache.blocks()) {
         throw Error(ErrorCode::kDevice, "rank 0 copies blocks that the cache does not have");
       }
-      cache.CopyBlock(from, to);
+      cache.CopyBlock(from, to, block_copies.get());
     }
+    if (block_copies) block_copies->Synchronize();
   }
 };
 

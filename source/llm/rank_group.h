@@ -36,6 +36,8 @@ class RankGroup {
   bool lone() const { return lone_; }
   int ranks() const { return group_->ranks(); }
   Collective& collective() { return *group_; }
+  /// Others are processes of their own, here or on other machines.
+  bool of_processes() const { return pings_; }
   /// Ranks of this process, of which each has its share of the processors.
   int local_ranks() const { return static_cast<int>(followers_.size()) + 1; }
 

@@ -12,10 +12,12 @@
 
 namespace oort {
 
-/// What a recording is good for: runs of this plan whose layers share a state of this key.
+/// What a recording is good for: runs of this plan whose layers share a state of this key, and that
+/// leave out what these outputs alone need.
 struct RunKey {
   std::shared_ptr<const ExecutionPlan> plan;
   RunState::Key state;
+  uint64_t unread = 0;
   bool operator==(const RunKey&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 
+#include "collectives/collective.h"
 #include "core/checked.h"
 #include "core/cpu_limits.h"
 #include "core/host_memory.h"
@@ -265,8 +266,9 @@ bool Session::Impl::AllResultsAreDirect() const {
 
 /// Nodes that an output depends on which somebody reads.
 void Session::Impl::FindNeeded(uint64_t unread) {
-  // What is recorded for a device is all of it.
-  if (device) unread = 0;
+  // On a device it costs nothing that leaving it out would spare, but where ranks would wait for
+  // it.
+  if (device && GroupScope::Current() == nullptr) unread = 0;
   if (unread == needed_without) return;
   needed_without = unread;
   try {
@@ -320,12 +322,14 @@ void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorde
   const std::optional<RunState::Key> state_key =
       state == nullptr ? RunState::Key{} : state->RecordingKey();
   const bool replay = device && recorder == nullptr && !options.observer && state_key;
-  const RunKey key{plan, state_key.value_or(RunState::Key{})};
+  const RunKey key{plan, state_key.value_or(RunState::Key{}), needed_without};
   // A device without a stream, as tests have one, runs in the host's memory.
   if (device && state != nullptr && device->queue().stream() != nullptr) {
     state->Enqueue(*device->queue().stream());
   }
-  const auto run_step = [this, state](size_t index) { RunStep(index, state); };
+  const auto run_step = [this, state](size_t index) {
+    if (needed.empty() || needed[index]) RunStep(index, state);
+  };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (options.stop.stop_requested()) {
       throw Error(ErrorCode::kCancelled, "the run was cancelled");

@@ -42,6 +42,21 @@ class RanksTest(LanguageCase):
         last = self.oort(*bench, "--ranks", 2, "--threads", 1)
         self.assertRegex(last.out.splitlines()[-1], r"^prefill_tps [\d.]+ decode_tps [\d.]+$")
 
+    def test_one_of_eight_is_measured_alone(self):
+        bench = ["bench-llm", STORYTELLER, "--prompt-tokens", 16, "--new-tokens", 4, "--rounds", 1, "--threads", 1]
+        whole = self.json(*bench)
+        self.assertEqual((whole["ranks"], whole["exchange"], whole["device"]), (1, "none", "cpu"))
+        alone = self.json(*bench, "--shard", "0/8")
+        self.assertEqual((alone["shard"], alone["ranks"], alone["exchange"]), ("0/8", 8, "none"))
+        self.assertGreater(alone["decode_tps"], 0)
+        self.assertLess(alone["bytes_per_token"], whole["bytes_per_token"] / 2)
+        self.assertEqual(self.json(*bench, "--ranks", 2)["exchange"], "host")
+        self.fails(*bench, "--shard", "0/8", "--ranks", 2, code=2, says="leave out --ranks")
+
+    def test_nccl_is_for_gpus(self):
+        self.fails(*ASK, "--ranks", 2, "--exchange", "nccl", code=1, says="for ranks on GPUs")
+        self.fails(*ASK, "--ranks", 2, "--exchange", "pigeon", code=2, says="--exchange")
+
     def test_perplexity_is_that_of_one_rank(self):
         text = self.dir / "text.txt"
         text.write_text(RAW[0]["text"] if RAW else "Once upon a time there was a little dog.")

@@ -47,10 +47,13 @@ struct EmptyDeviceBackend final : DeviceBackend {
   int64_t ThreadBytes() override { return 0; }
 };
 
-std::vector<float> PlacedLogits(Device device) {
+std::vector<float> PlacedLogits(Device device, int ranks = 1) {
   LanguageModelOptions options;
   options.exact = true;
   options.device = device;
+  options.ranks.count = ranks;
+  options.ranks.exact = true;
+  options.ranks.deadline = 120;
   const auto model = LanguageModel::Load(TestData() / "checkpoints" / "qwen3", options);
   DecoderRunner runner(model, KvType::kF32, 32, 1);
   EXPECT_EQ(runner.cache().device(), Device::Cpu());
@@ -71,6 +74,7 @@ TEST(PlacedModel, TheCacheIsWhereAttentionRuns) {
   const std::vector<float> want = PlacedLogits(Device::Cpu());
   const BackendOverride backend([](Device) { return std::make_unique<EmptyDeviceBackend>(); });
   EXPECT_EQ(PlacedLogits(Device::Cuda(0)), want);
+  EXPECT_EQ(PlacedLogits(Device::Cuda(0), 2), want) << "on two ranks";
 }
 
 TEST(PlacedModel, AttentionOnTheHostRefusesACacheElsewhere) {

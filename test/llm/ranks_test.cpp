@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kit/errors.h"
 #include "kit/files.h"
 #include "kit/paths.h"
 #include "llm/decoder_runner.h"
@@ -269,10 +270,35 @@ TEST(Ranks, AStepThatFailsEndsTheGroupWithoutWaiting) {
   sequence = {};
 }
 
-TEST(Ranks, GpusAreRefused) {
+TEST(Ranks, AGpuThatIsNotThereIsToldOnce) {
   LanguageModelOptions options = RankedOptions(2, false);
-  options.device = Device::Cuda(0);
-  EXPECT_THROW(LanguageModel::Load(kRankModels / "llama", options), Error);
+  options.device = Device::Cuda(999);
+  options.ranks.spread = false;
+  try {
+    LanguageModel::Load(kRankModels / "llama", options);
+    FAIL() << "it was loaded";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_TRUE(text.find("cuda:999") != std::string::npos ||
+                text.find("no CUDA") != std::string::npos)
+        << text;
+  }
+}
+
+TEST(Ranks, NcclIsForGpus) {
+  LanguageModelOptions options = RankedOptions(2, false);
+  options.ranks.exchange = RankOptions::Exchange::kNccl;
+  testing::ExpectThrows([&] { LanguageModel::Load(kRankModels / "llama", options); },
+                        ErrorCode::kInvalidArgument, "for ranks on GPUs");
+}
+
+TEST(Ranks, SayHowTheyExchange) {
+  EXPECT_EQ(LanguageModel::Load(kRankModels / "llama")->exchange(), "none");
+  EXPECT_EQ(LanguageModel::Load(kRankModels / "llama", RankedOptions(2, false))->exchange(),
+            "host");
+  LanguageModelOptions lone = RankedOptions(2, false);
+  lone.ranks.lone = 1;
+  EXPECT_EQ(LanguageModel::Load(kRankModels / "llama", lone)->exchange(), "none");
 }
 
 TEST(Ranks, EachOfEightHasAPartOfTheStoryteller) {

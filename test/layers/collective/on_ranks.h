@@ -18,9 +18,10 @@ namespace oort::testing {
 struct RankCase {
   Operator op;
   std::vector<Tensor> inputs;
+  bool twice = false;  ///< a second one follows, whose first input is what the first one gives
 };
 
-inline std::shared_ptr<const RuntimeGraph> GraphOf(const RankCase& rank) {
+inline std::shared_ptr<const RuntimeGraph> GraphOf(const RankCase& rank, Device device = {}) {
   Graph graph;
   Operator op = rank.op;
   for (size_t i = 0; i < rank.inputs.size(); ++i) {
@@ -35,6 +36,13 @@ inline std::shared_ptr<const RuntimeGraph> GraphOf(const RankCase& rank) {
   op.input_names.resize(op.inputs.size());
   op.name = "exchange";
   op.outputs = {graph.AddOperand("out")};
+  if (rank.twice) {
+    Operator first = op;
+    op.inputs[0] = first.outputs[0];
+    op.name = "second exchange";
+    op.outputs = {graph.AddOperand("second out")};
+    graph.AddOperator(std::move(first));
+  }
   Operator output;
   output.type = "pnnx.Output";
   output.name = "pnnx_output_0";
@@ -42,7 +50,9 @@ inline std::shared_ptr<const RuntimeGraph> GraphOf(const RankCase& rank) {
   output.input_names.resize(1);
   graph.AddOperator(std::move(op));
   graph.AddOperator(std::move(output));
-  return RuntimeGraph::Build(std::move(graph));
+  LoadOptions options;
+  options.device = device;
+  return RuntimeGraph::Build(std::move(graph), options);
 }
 
 /// The result of each rank, or what it threw.
@@ -51,18 +61,30 @@ struct RankResult {
   std::string error;
 };
 
+/// Where ranks run: `connect` is called on each rank before it does, and what is on a device runs
+/// often enough to be recorded.
+struct RanksRun {
+  double deadline = 20;
+  Device device = {};
+  std::function<void(Collective&)> connect = {};
+};
+
 inline std::vector<RankResult> RunOnRanks(const std::vector<RankCase>& cases,
-                                          double deadline = 20) {
+                                          const RanksRun& run = {}) {
   const int ranks = static_cast<int>(cases.size());
-  auto group = MakeLocalGroup(ranks, deadline);
+  auto group = MakeLocalGroup(ranks, run.deadline);
   std::vector<RankResult> results(cases.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < cases.size(); ++rank) {
     threads.emplace_back([&, rank] {
       try {
+        if (run.connect) run.connect(*group[rank]);
         const GroupScope scope(*group[rank]);
-        Session session(GraphOf(cases[rank]), {.threads = 1});
-        results[rank].output = session.Forward(cases[rank].inputs)[0];
+        Session session(GraphOf(cases[rank], run.device), {.threads = 1});
+        const int times = run.device.type == DeviceType::kCpu ? 1 : 4;
+        for (int i = 0; i < times; ++i) {
+          results[rank].output = session.Forward(cases[rank].inputs)[0];
+        }
       } catch (const Error& error) {
         results[rank].error = error.what();
         group[rank]->Fail(error.what());
