@@ -17,6 +17,19 @@ struct Eight {
   float v[8] = {};
 };
 
+/// Of eight f16.
+__device__ __forceinline__ Eight WidenHalves(const uint4& bits) {
+  const __half2* pairs = reinterpret_cast<const __half2*>(&bits);
+  Eight out;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 pair = __half22float2(pairs[i]);
+    out.v[2 * i] = pair.x;
+    out.v[2 * i + 1] = pair.y;
+  }
+  return out;
+}
+
 /// Eight neighbouring elements of the cache as they lie there.
 template <typename Element>
 struct Packed;
@@ -36,17 +49,7 @@ struct Packed<__half> {
     for (int i = 0; i < 4; ++i) pairs[i] = __floats2half2_rn(eight.v[2 * i], eight.v[2 * i + 1]);
     return out;
   }
-  __device__ __forceinline__ Eight Widen() const {
-    const __half2* pairs = reinterpret_cast<const __half2*>(&bits);
-    Eight out;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float2 pair = __half22float2(pairs[i]);
-      out.v[2 * i] = pair.x;
-      out.v[2 * i + 1] = pair.y;
-    }
-    return out;
-  }
+  __device__ __forceinline__ Eight Widen() const { return WidenHalves(bits); }
 };
 template <>
 struct Packed<float> {
@@ -108,18 +111,7 @@ struct Packed<Fp8> {
     out.bits = {Fp8Four(v[0], v[1], v[2], v[3]), Fp8Four(v[4], v[5], v[6], v[7])};
     return out;
   }
-  __device__ __forceinline__ Eight Widen() const {
-    const uint4 halves = HalvesOfFp8(bits);
-    const __half2* pairs = reinterpret_cast<const __half2*>(&halves);
-    Eight out;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float2 pair = __half22float2(pairs[i]);
-      out.v[2 * i] = pair.x;
-      out.v[2 * i + 1] = pair.y;
-    }
-    return out;
-  }
+  __device__ __forceinline__ Eight Widen() const { return WidenHalves(HalvesOfFp8(bits)); }
 };
 
 __device__ __forceinline__ Eight LoadEight(const float* from) {
