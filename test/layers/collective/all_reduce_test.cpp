@@ -73,6 +73,20 @@ TEST(AllReduce, ManyNumbersThatDoNotFitEndAllRanks) {
   }
 }
 
+TEST(AllReduce, OfNothingIsNothing) {
+  const Tensor none(DType::kF32, Shape{0, 8});
+  ExpectOnAllRanks<float>(RunOnRanks({ReduceCase({none, none}), ReduceCase({none, none})}), {});
+}
+
+TEST(AllReduce, ASumOfAnotherNumberOfRanksIsRefused) {
+  RankCase one = ReduceCase({Tensor::From<float>({1, 2}, {1, 2})});
+  one.op.params["ranks"] = Parameter::FromValue(Value(int64_t{3}));
+  for (const auto& result : RunOnRanks({one, one})) {
+    EXPECT_NE(result.error.find("3 ranks have, and there are 2"), std::string::npos)
+        << result.error;
+  }
+}
+
 TEST(AllReduce, RanksThatDisagreeAllSaySo) {
   const auto results = RunOnRanks({ReduceCase({Tensor::From<float>({1, 2}, {1, 2})}),
                                    ReduceCase({Tensor::From<float>({1, 2, 3}, {1, 3})})});
