@@ -165,6 +165,40 @@ class Recipes(unittest.TestCase):
             self.assertRegex(text, rf'"{name}(/\*)?"')
 
 
+class Abi(unittest.TestCase):
+    """tools/check-abi on a header that keeps its promise, and on those that break it."""
+
+    def check(self, before="", after=""):
+        with tempfile.TemporaryDirectory() as scratch:
+            root = pathlib.Path(scratch)
+            for name in ("tools/check-abi", "include/oort/c.h", "source/c_api/liboort-c.map"):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, root / name)
+            shutil.copytree(ROOT / "test/c_api/abi", root / "test/c_api/abi")
+            header = root / "include/oort/c.h"
+            text = header.read_text()
+            self.assertIn(before, text)
+            header.write_text(text.replace(before, after, 1) if before else text)
+            done = subprocess.run([root / "tools/check-abi"], capture_output=True, text=True)
+        if done.returncode == 77:
+            self.skipTest(done.stdout)
+        return done.returncode
+
+    def test_what_is_added_breaks_nothing(self):
+        self.assertEqual(self.check(), 0)
+        version = "OORT_C_API const char* oort_version(void);"
+        self.assertEqual(self.check(version, version + "\nOORT_C_API int oort_more(void);"), 0)
+
+    def test_what_is_changed_or_taken_away_is_found(self):
+        self.assertEqual(self.check("int32_t oort_abi_version(void)", "int64_t oort_abi_version(void)"), 1)
+        self.assertEqual(self.check("OORT_C_API void oort_free(void* memory);"), 1)
+
+    def test_each_architecture_has_the_same_reference(self):
+        files = [ROOT / f"test/c_api/abi/liboort-c.{name}.abi" for name in ("aarch64", "x86_64")]
+        texts = [re.sub(r"(?<=architecture=)'[^']*'", "", path.read_text(encoding="utf-8")) for path in files]
+        self.assertEqual(*texts)
+
+
 class Versions(unittest.TestCase):
     def test_the_changelog_has_the_version(self):
         self.assertIn(f"\n## {version()}", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
