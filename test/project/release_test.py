@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TOOLS = ROOT / "tools"
@@ -55,7 +56,7 @@ class Release(unittest.TestCase):
             self.write(name, called)
         self.write("bin/cmake", called + '[ "$1" = --build ] || mkdir -p "$4"\n')
         self.write("bin/cpack", called + "touch oort.deb oort.tar.gz\nmv oort.deb oort.tar.gz \"$4\"\n")
-        self.write("tools/wheel", called + 'touch "$1/oort.whl"\n')
+        self.write("tools/wheel", called + 'touch "$2/oort.whl"\n')
 
     def tearDown(self):
         self.scratch.cleanup()
@@ -97,6 +98,32 @@ class Release(unittest.TestCase):
         self.release("--no-cuda")
         (self.root / "CHANGELOG.md").write_text("# Changes\n")
         self.assertIn("## 1.2.3", self.release(code=1))
+
+
+class Wheel(unittest.TestCase):
+    def check(self, wheel, *names):
+        """What tools/check-wheel.py says of a wheel of this name with files of these names."""
+        with tempfile.TemporaryDirectory() as scratch:
+            path = pathlib.Path(scratch) / wheel
+            with zipfile.ZipFile(path, "w") as archive:
+                for name in (*names, "oort-1.2.3.data/scripts/oort"):
+                    archive.writestr(name, b"")
+            done = subprocess.run([sys.executable, TOOLS / "check-wheel.py", path], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1 if done.stderr else 0)
+        return done.stderr
+
+    def test_its_name_is_true(self):
+        own, stable = "oort/_oort.cpython-311-x86_64-linux-gnu.so", "oort/_oort.abi3.so"
+        tag = "manylinux_2_36_x86_64.whl"
+        self.assertEqual(self.check(f"oort-1.2.3-cp311-cp311-{tag}", own), "")
+        self.assertEqual(self.check(f"oort-1.2.3-cp312-abi3-{tag}", stable), "")
+        self.assertIn("versions of Python", self.check(f"oort-1.2.3-cp312-abi3-{tag}", own))
+        self.assertIn("versions of Python", self.check(f"oort-1.2.3-cp311-cp311-{tag}", stable))
+        self.assertIn("manylinux", self.check("oort-1.2.3-cp311-cp311-linux_x86_64.whl", own))
+
+    def test_it_brings_no_library(self):
+        wheel = "oort-1.2.3-cp312-abi3-manylinux_2_36_x86_64.whl"
+        self.assertIn("libgomp", self.check(wheel, "oort/_oort.abi3.so", "oort.libs/libgomp-1.so"))
 
 
 class Glibc(unittest.TestCase):
