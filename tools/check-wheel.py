@@ -49,6 +49,10 @@ def main():
             wrong = [library for library in needed(wheel.read(name)) if not ALLOWED.match(library)]
             problems += [f"{name} needs {library}" for library in wrong]
     problems += [f"it brings {name}" for name in names if re.search(r"\.libs/", name)]
+    # The name promises later versions of Python what only the stable ABI keeps.
+    suffix = ".abi3.so" if "-abi3-" in path.name else ".cpython-"
+    if not any(name.startswith("oort/_oort") and suffix in name for name in names):
+        problems.append(f"its name and oort._oort are not for the same versions of Python: no oort/_oort{suffix}")
     if not any(name.endswith(".data/scripts/oort") for name in names):
         problems.append("the program oort is not in it")
     for problem in problems:

@@ -16,10 +16,11 @@ static int failures = 0;
     }                                                                       \
   } while (0)
 
-/* Ends the program where nothing more could be tried. */
-static void must(oort_code code, oort_error* error, const char* what) {
-  if (code == OORT_OK && error == NULL) return;
-  fprintf(stderr, "%s: %s: %s\n", what, oort_error_name(error), oort_error_message(error));
+/* Ends the program where nothing more could be tried. The error comes by its address: as an argument it might be read
+ * before the call that sets it. */
+static void must(oort_code code, oort_error* const* error, const char* what) {
+  if (code == OORT_OK && *error == NULL) return;
+  fprintf(stderr, "%s: %s: %s\n", what, oort_error_name(*error), oort_error_message(*error));
   exit(1);
 }
 
@@ -53,13 +54,13 @@ static void try_run(const oort_network* network) {
   int released = 0;
   oort_tensor *input = NULL, *output = NULL, *made = NULL;
   const oort_tensor* inputs[1];
-  must(oort_session_new(network, NULL, &session, &error), error, "session");
-  must(oort_tensor_borrow(OORT_F32, 2, extents, in, sizeof in, count_release, &released, &input, &error), error, "in");
-  must(oort_tensor_borrow(OORT_F32, 2, extents, out, sizeof out, NULL, NULL, &output, &error), error, "out");
+  must(oort_session_new(network, NULL, &session, &error), &error, "session");
+  must(oort_tensor_borrow(OORT_F32, 2, extents, in, sizeof in, count_release, &released, &input, &error), &error, "in");
+  must(oort_tensor_borrow(OORT_F32, 2, extents, out, sizeof out, NULL, NULL, &output, &error), &error, "out");
   inputs[0] = input;
-  must(oort_session_run(session, inputs, 1, &output, 1, &error), error, "run into");
+  must(oort_session_run(session, inputs, 1, &output, 1, &error), &error, "run into");
   EXPECT(out[0] == 0 && out[1] == 2 && out[4] == 0 && out[5] == 6);
-  must(oort_session_run(session, inputs, 1, &made, 1, &error), error, "run");
+  must(oort_session_run(session, inputs, 1, &made, 1, &error), &error, "run");
   EXPECT(oort_tensor_dtype(made) == OORT_F32);
   EXPECT(oort_tensor_rank(made) == 2 && oort_tensor_extents(made)[1] == 3);
   EXPECT(oort_tensor_bytes(made) == sizeof out);
@@ -90,18 +91,18 @@ static void try_network(const char* models) {
   oort_error* error = NULL;
   char path[4096];
   int calls = 0;
-  must(oort_network_load_memory(kRelu, sizeof kRelu - 1, NULL, 0, NULL, &network, &error), error, "memory");
+  must(oort_network_load_memory(kRelu, sizeof kRelu - 1, NULL, 0, NULL, &network, &error), &error, "memory");
   try_ports(network);
   try_run(network);
   oort_network_free(network);
 
   snprintf(path, sizeof path, "%s/digits/digits.pnnx.param", models);
-  must(oort_options_on_progress(options, count_progress, &calls, &error), error, "progress");
-  must(oort_network_load(path, NULL, options, &network, &error), error, path);
+  must(oort_options_on_progress(options, count_progress, &calls, &error), &error, "progress");
+  must(oort_network_load(path, NULL, options, &network, &error), &error, path);
   EXPECT(calls > 0);
   EXPECT(oort_network_input_rank(network, 0) == 4);
   oort_network_free(network);
-  must(oort_options_on_progress(options, stop_progress, NULL, &error), error, "progress");
+  must(oort_options_on_progress(options, stop_progress, NULL, &error), &error, "progress");
   EXPECT(oort_network_load(path, NULL, options, &network, &error) == OORT_CANCELLED);
   EXPECT(network == NULL);
   EXPECT(oort_error_code(error) == OORT_CANCELLED && strcmp(oort_error_name(error), "cancelled") == 0);
@@ -135,24 +136,24 @@ static void try_chat(const oort_model* model, oort_engine* engine, oort_options*
   size_t length = 0, count = 0;
   double seconds = -1;
   char* text = NULL;
-  must(oort_chat_add(chat, "user", kAsked, strlen(kAsked), &error), error, "chat");
-  must(oort_model_format_chat(model, chat, NULL, &text, &length, &error), error, "format");
+  must(oort_chat_add(chat, "user", kAsked, strlen(kAsked), &error), &error, "chat");
+  must(oort_model_format_chat(model, chat, NULL, &text, &length, &error), &error, "format");
   EXPECT(strstr(text, "<|user|>Tell me") != NULL && strlen(text) == length);
   oort_free(text);
-  must(oort_engine_chat(engine, chat, options, hear, &heard, &result, &error), error, "answer");
+  must(oort_engine_chat(engine, chat, options, hear, &heard, &result, &error), &error, "answer");
   EXPECT(oort_result_count(result) == 1);
   text = (char*)oort_result_text(result, 0, &length);
   EXPECT(length == heard.length && memcmp(text, heard.text, length) == 0);
   EXPECT(oort_result_tokens(result, 0, &count) != NULL && count == 12);
   EXPECT(strcmp(oort_result_finish(result, 0), "length") == 0);
   EXPECT(strcmp(oort_result_stop(result, 0), "") == 0);
-  must(oort_result_number(result, "prompt_seconds", &seconds, &error), error, "number");
+  must(oort_result_number(result, "prompt_seconds", &seconds, &error), &error, "number");
   EXPECT(seconds >= 0);
   oort_result_free(result);
 
   /* The callback ends it behind the third token. */
   heard.most = heard.pieces + 3;
-  must(oort_engine_chat(engine, chat, options, hear, &heard, &result, &error), error, "stopped");
+  must(oort_engine_chat(engine, chat, options, hear, &heard, &result, &error), &error, "stopped");
   EXPECT(strcmp(oort_result_finish(result, 0), "cancelled") == 0);
   oort_result_tokens(result, 0, &count);
   EXPECT(count < 12);
@@ -171,16 +172,16 @@ static void try_requests(const oort_model* model, oort_engine* engine, oort_opti
   size_t count = 0, length = 0, read = 0;
   int64_t number = 0;
   int ended = 0, ready = 0;
-  must(oort_model_encode(model, "A fox", 5, NULL, &tokens, &count, &error), error, "encode");
-  must(oort_options_set(options, "stream", "true", &error), error, "stream");
-  must(oort_engine_submit(engine, tokens, count, options, NULL, NULL, NULL, &one, &error), error, "submit");
-  must(oort_options_set(options, "stream", NULL, &error), error, "stream");
-  must(oort_engine_submit(engine, tokens, count, options, NULL, count_ready, &ready, &two, &error), error, "submit");
+  must(oort_model_encode(model, "A fox", 5, NULL, &tokens, &count, &error), &error, "encode");
+  must(oort_options_set(options, "stream", "true", &error), &error, "stream");
+  must(oort_engine_submit(engine, tokens, count, options, NULL, NULL, NULL, &one, &error), &error, "submit");
+  must(oort_options_set(options, "stream", NULL, &error), &error, "stream");
+  must(oort_engine_submit(engine, tokens, count, options, NULL, count_ready, &ready, &two, &error), &error, "submit");
   while (!ended) {
-    must(oort_request_read(one, -1, &piece, &ended, &error), error, "read");
+    must(oort_request_read(one, -1, &piece, &ended, &error), &error, "read");
     read += oort_piece_length(piece);
   }
-  must(oort_request_wait(one, -1, &result, &error), error, "wait");
+  must(oort_request_wait(one, -1, &result, &error), &error, "wait");
   oort_result_text(result, 0, &length);
   EXPECT(read == length && length > 0);
   oort_result_free(result);
@@ -188,10 +189,10 @@ static void try_requests(const oort_model* model, oort_engine* engine, oort_opti
   oort_error_free(error);
   oort_request_free(one);
   oort_request_cancel(two);
-  must(oort_request_wait(two, -1, &result, &error), error, "wait");
+  must(oort_request_wait(two, -1, &result, &error), &error, "wait");
   oort_result_free(result);
   oort_request_free(two);
-  must(oort_engine_number(engine, "generated_tokens", &number, &error), error, "number");
+  must(oort_engine_number(engine, "generated_tokens", &number, &error), &error, "number");
   EXPECT(number > 12);
   oort_free(tokens);
 }
@@ -203,10 +204,10 @@ static void try_tokens(const oort_model* model) {
   size_t count = 0, length = 0;
   int64_t vocabulary = 0;
   char* text = NULL;
-  must(oort_model_number(model, "vocabulary", &vocabulary, &error), error, "number");
-  must(oort_model_encode(model, kText, strlen(kText), NULL, &tokens, &count, &error), error, "encode");
+  must(oort_model_number(model, "vocabulary", &vocabulary, &error), &error, "number");
+  must(oort_model_encode(model, kText, strlen(kText), NULL, &tokens, &count, &error), &error, "encode");
   EXPECT(count > 0 && tokens[0] >= 0 && tokens[0] < vocabulary);
-  must(oort_model_decode(model, tokens, count, NULL, &text, &length, &error), error, "decode");
+  must(oort_model_decode(model, tokens, count, NULL, &text, &length, &error), &error, "decode");
   EXPECT(strcmp(text, kText) == 0 && length == strlen(kText));
   EXPECT(strcmp(oort_model_family(model), "llama") == 0);
   EXPECT(!oort_model_is_end(model, tokens[count - 1]));
@@ -222,14 +223,14 @@ static void try_language(const char* models) {
   char path[4096];
   int all = 0;
   snprintf(path, sizeof path, "%s/storyteller", models);
-  must(oort_model_load(path, NULL, &model, &error), error, path);
+  must(oort_model_load(path, NULL, &model, &error), &error, path);
   try_tokens(model);
-  must(oort_options_set(options, "max_tokens", "12", &error), error, "max_tokens");
-  must(oort_engine_new(model, options, &engine, &error), error, "engine");
+  must(oort_options_set(options, "max_tokens", "12", &error), &error, "max_tokens");
+  must(oort_engine_new(model, options, &engine, &error), &error, "engine");
   try_chat(model, engine, options);
   try_requests(model, engine, options);
   oort_model_free(model); /* the engine still has it */
-  must(oort_engine_drain(engine, 60, &all, &error), error, "drain");
+  must(oort_engine_drain(engine, 60, &all, &error), &error, "drain");
   EXPECT(all == 1);
   oort_engine_free(engine);
   oort_options_free(options);

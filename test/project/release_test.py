@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TOOLS = ROOT / "tools"
@@ -55,7 +56,7 @@ class Release(unittest.TestCase):
             self.write(name, called)
         self.write("bin/cmake", called + '[ "$1" = --build ] || mkdir -p "$4"\n')
         self.write("bin/cpack", called + "touch oort.deb oort.tar.gz\nmv oort.deb oort.tar.gz \"$4\"\n")
-        self.write("tools/wheel", called + 'touch "$1/oort.whl"\n')
+        self.write("tools/wheel", called + 'touch "$2/oort.whl"\n')
 
     def tearDown(self):
         self.scratch.cleanup()
@@ -97,6 +98,32 @@ class Release(unittest.TestCase):
         self.release("--no-cuda")
         (self.root / "CHANGELOG.md").write_text("# Changes\n")
         self.assertIn("## 1.2.3", self.release(code=1))
+
+
+class Wheel(unittest.TestCase):
+    def check(self, wheel, *names):
+        """What tools/check-wheel.py says of a wheel of this name with files of these names."""
+        with tempfile.TemporaryDirectory() as scratch:
+            path = pathlib.Path(scratch) / wheel
+            with zipfile.ZipFile(path, "w") as archive:
+                for name in (*names, "oort-1.2.3.data/scripts/oort"):
+                    archive.writestr(name, b"")
+            done = subprocess.run([sys.executable, TOOLS / "check-wheel.py", path], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1 if done.stderr else 0)
+        return done.stderr
+
+    def test_its_name_is_true(self):
+        own, stable = "oort/_oort.cpython-311-x86_64-linux-gnu.so", "oort/_oort.abi3.so"
+        tag = "manylinux_2_36_x86_64.whl"
+        self.assertEqual(self.check(f"oort-1.2.3-cp311-cp311-{tag}", own), "")
+        self.assertEqual(self.check(f"oort-1.2.3-cp312-abi3-{tag}", stable), "")
+        self.assertIn("versions of Python", self.check(f"oort-1.2.3-cp312-abi3-{tag}", own))
+        self.assertIn("versions of Python", self.check(f"oort-1.2.3-cp311-cp311-{tag}", stable))
+        self.assertIn("manylinux", self.check("oort-1.2.3-cp311-cp311-linux_x86_64.whl", own))
+
+    def test_it_brings_no_library(self):
+        wheel = "oort-1.2.3-cp312-abi3-manylinux_2_36_x86_64.whl"
+        self.assertIn("libgomp", self.check(wheel, "oort/_oort.abi3.so", "oort.libs/libgomp-1.so"))
 
 
 class Glibc(unittest.TestCase):
@@ -163,6 +190,40 @@ class Recipes(unittest.TestCase):
         text = (ROOT / "packaging/conan/conanfile.py").read_text(encoding="utf-8")
         for name in ("CMakeLists.txt", "cmake", "include", "source", "parser", "layers", "LICENSE"):
             self.assertRegex(text, rf'"{name}(/\*)?"')
+
+
+class Abi(unittest.TestCase):
+    """tools/check-abi on a header that keeps its promise, and on those that break it."""
+
+    def check(self, before="", after=""):
+        with tempfile.TemporaryDirectory() as scratch:
+            root = pathlib.Path(scratch)
+            for name in ("tools/check-abi", "include/oort/c.h", "source/c_api/liboort-c.map"):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, root / name)
+            shutil.copytree(ROOT / "test/c_api/abi", root / "test/c_api/abi")
+            header = root / "include/oort/c.h"
+            text = header.read_text()
+            self.assertIn(before, text)
+            header.write_text(text.replace(before, after, 1) if before else text)
+            done = subprocess.run([root / "tools/check-abi"], capture_output=True, text=True)
+        if done.returncode == 77:
+            self.skipTest(done.stdout)
+        return done.returncode
+
+    def test_what_is_added_breaks_nothing(self):
+        self.assertEqual(self.check(), 0)
+        version = "OORT_C_API const char* oort_version(void);"
+        self.assertEqual(self.check(version, version + "\nOORT_C_API int oort_more(void);"), 0)
+
+    def test_what_is_changed_or_taken_away_is_found(self):
+        self.assertEqual(self.check("int32_t oort_abi_version(void)", "int64_t oort_abi_version(void)"), 1)
+        self.assertEqual(self.check("OORT_C_API void oort_free(void* memory);"), 1)
+
+    def test_each_architecture_has_the_same_reference(self):
+        files = [ROOT / f"test/c_api/abi/liboort-c.{name}.abi" for name in ("aarch64", "x86_64")]
+        texts = [re.sub(r"(?<=architecture=)'[^']*'", "", path.read_text(encoding="utf-8")) for path in files]
+        self.assertEqual(*texts)
 
 
 class Versions(unittest.TestCase):
