@@ -51,9 +51,10 @@ struct Embeddings {
 /// Thread contract: one thread at a time.
 class Embedder {
  public:
-  /// A folder with model.pnnx.param, its .bin and tokenizer.json, as tools/export-encoder.py writes
-  /// it. The graph takes token ids and, unless it takes texts one by one, their mask; it gives
-  /// hidden states (texts, tokens, width), or pooled vectors (texts, width).
+  /// A folder of Hugging Face with config.json, safetensors and tokenizer.json, of BERT's family
+  /// and its relatives; or one with model.pnnx.param, its .bin and tokenizer.json, as
+  /// tools/export-encoder.py writes it. Such a graph takes token ids and, unless it takes texts one
+  /// by one, their mask; it gives hidden states (texts, tokens, width), or vectors (texts, width).
   explicit Embedder(const std::filesystem::path& folder, const EmbedderOptions& options = {});
   ~Embedder();
   Embedder(Embedder&&) noexcept;

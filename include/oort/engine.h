@@ -98,6 +98,9 @@ struct GenerateRequest {
   std::vector<std::string> stops;    ///< the answer ends before the first of these
   bool ignore_end = false;           ///< go on behind a token that ends answers
   std::vector<int32_t> stop_tokens;  ///< others that end it, whatever ignore_end says
+  /// Special tokens stand in the text, for an AnswerParser of harmony's channels; those that end
+  /// the answer do not.
+  bool special_text = false;
   /// What the answer may say, in the state before its first token: each answer follows a clone.
   std::shared_ptr<const TokenConstraint> constraint;
   /// So many answers; they share the prompt's keys and values. Answer i is that of a lone request

@@ -44,6 +44,12 @@ struct DecodeOptions {
   bool skip_special = true;  ///< leave special tokens out of the text
 };
 
+/// Two texts that are read together.
+struct TokenPair {
+  std::vector<int32_t> ids;
+  std::vector<int32_t> types;  ///< of each token: mostly 0 for the first text, 1 for the second
+};
+
 /// Immutable and cheap to copy; one object may be used by many threads at once.
 class Tokenizer {
  public:
@@ -68,6 +74,9 @@ class Tokenizer {
   /// in normalized text are found only where no such range is near.)
   std::vector<int32_t> Encode(std::string_view text, EncodeOptions options,
                               std::span<const TextRange> plain) const;
+  /// Tokens of two texts, encoded without those around a text, with what the model wants around
+  /// and between them. Throws kUnsupported where the tokenizer does not say what that is.
+  TokenPair JoinPair(std::vector<int32_t> first, std::vector<int32_t> second) const;
   /// Text of ids, always valid UTF-8. Ids that the vocabulary does not have are left out.
   std::string Decode(std::span<const int32_t> ids, DecodeOptions options = {}) const;
 

@@ -20,6 +20,7 @@ enum class ToolStyle : unsigned char {
   kHermes,   ///< <tool_call>{"name": …, "arguments": {…}}</tool_call>: Hermes, Qwen
   kLlama3,   ///< {"name": …, "parameters": {…}} as the whole answer
   kMistral,  ///< [TOOL_CALLS][{"name": …, "arguments": {…}}, …]
+  kHarmony,  ///< <|channel|>commentary to=functions.NAME<|message|>{…}<|call|>: gpt-oss
 };
 /// By what the source of a chat template says.
 ToolStyle ToolStyleOf(std::string_view chat_template);
@@ -43,7 +44,13 @@ struct AnswerParserOptions {
   ToolStyle tools = ToolStyle::kNone;
   bool reasoning = false;            ///< <think>…</think> before the answer is reasoning
   bool begins_in_reasoning = false;  ///< the prompt ended with <think>
+  /// The answer is messages of channels, <|channel|>NAME<|message|>…<|end|>, as gpt-oss writes
+  /// them: analysis is reasoning, final is content, and so is commentary that calls nothing. Calls
+  /// are found where `tools` is kHarmony. Wants GenerateRequest::special_text.
+  bool harmony = false;
 };
+/// Whether a chat template has the channels of harmony.
+bool IsHarmony(std::string_view chat_template);
 
 /// Takes an answer apart while it comes: joined, the parts do not depend on how it was cut. What
 /// looks like a call and is none is content. Thread contract: one thread at a time.

@@ -3,19 +3,19 @@
 
 #include <cmath>
 #include <iterator>
-#include <set>
-#include <system_error>
 
 #include "core/problems.h"
 #include "oort/error.h"
 #include "parser/huggingface/folder.h"
-#include "parser/safetensors/safetensors.h"
+#include "parser/huggingface/plain_folder.h"
 #include "text/json.h"
 
 namespace oort {
 namespace {
 
+using huggingface::ActivationOf;
 using huggingface::Folder;
+using huggingface::SizeIn;
 
 struct EncoderDecoderFamily {
   std::string_view name;
@@ -81,27 +81,6 @@ const EncoderDecoderFamily* FindEncoderDecoder(std::string_view name) {
     if (family.name == name) return &family;
   }
   return nullptr;
-}
-
-int64_t SizeIn(const json::Object& file, std::string_view key, std::optional<int64_t> otherwise,
-               int64_t most = int64_t{1} << 20) {
-  const auto given = file.Integer(key);
-  const int64_t size = given ? *given : otherwise ? *otherwise : file.RequireInteger(key);
-  if (size < 1 || size > most)
-    file.ThrowWrongType(key, "a number from 1 to " + std::to_string(most));
-  return size;
-}
-
-Activation ActivationOf(const json::Object& file, std::string_view name) {
-  if (name == "relu") return Activation::kRelu;
-  if (name == "gelu") return Activation::kGelu;
-  if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_pytorch_tanh") {
-    return Activation::kGeluTanh;
-  }
-  if (name == "silu" || name == "swish") return Activation::kSilu;
-  throw Error(ErrorCode::kUnsupported, file.what() + ": the activation " +
-                                           Quote(std::string(name)) +
-                                           " is not known; relu, gelu, gelu_new and silu are");
 }
 
 constexpr int64_t kMostLayersOfStack = 4096;
@@ -218,69 +197,17 @@ EncoderDecoderConfig ReadConfigOf(const Folder& folder) {
   return config;
 }
 
-/// The files that hold weights.
-std::set<std::string> WeightFiles(const Folder& folder) {
-  constexpr std::string_view kSingle = "model.safetensors", kIndex = "model.safetensors.index.json";
-  if (folder.Has(kSingle)) return {std::string(kSingle)};
-  const auto text = folder.Text(kIndex);
-  if (!text) {
-    throw Error(ErrorCode::kNotFound, Quote(folder.path().string()) + " has neither " +
-                                          std::string(kSingle) + " nor " + std::string(kIndex));
-  }
-  const json::Json index = json::Parse(*text, std::string(kIndex));
-  const json::Object object(index, std::string(kIndex));
-  const json::Json* map = object.Find("weight_map");
-  if (map == nullptr || !map->is_object()) object.ThrowWrongType("weight_map", "an object");
-  std::set<std::string> files;
-  for (const auto& [name, file] : map->items()) {
-    if (!file.is_string()) object.ThrowWrongType("weight_map", "names of files for all tensors");
-    files.insert(file.get<std::string>());
-  }
-  return files;
-}
-
-void ReadTensorsOf(const Folder& folder, TensorTable& table) {
-  for (const std::string& file : WeightFiles(folder)) {
-    const auto source = folder.Open(file);
-    for (const safetensors::Entry& entry : safetensors::ReadHeader(*source)) {
-      if (!entry.format || entry.shape.empty() || entry.shape.size() > 2) {
-        throw Error(ErrorCode::kUnsupported,
-                    Quote(entry.name) + " is stored as " + entry.dtype +
-                        "; matrices and vectors of F32, F16 and BF16 can be read");
-      }
-      PlacedTensor placed;
-      placed.source = source;
-      placed.offset = entry.offset;
-      placed.format = *entry.format;
-      placed.rank = static_cast<int>(entry.shape.size());
-      placed.columns = entry.shape.back();
-      if (placed.rank == 2) placed.rows = entry.shape.front();
-      table.Add(entry.name, std::move(placed));
-    }
-  }
-}
-
 }  // namespace
 
 bool IsEncoderDecoder(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) return false;
-  try {
-    const auto text = Folder(folder).Text("config.json");
-    if (!text) return false;
-    const json::Json document = json::Parse(*text, "config.json");
-    const auto family = json::Object(document, "config.json").Text("model_type");
-    return family && FindEncoderDecoder(*family) != nullptr;
-  } catch (const Error&) {
-    return false;  // who opens it tells what is wrong
-  }
+  return FindEncoderDecoder(huggingface::ModelTypeOf(folder)) != nullptr;
 }
 
 EncoderDecoderFiles ReadEncoderDecoder(const std::filesystem::path& path) {
   const Folder folder(path);
   EncoderDecoderFiles files;
   files.config = ReadConfigOf(folder);
-  ReadTensorsOf(folder, files.tensors);
+  huggingface::ReadPlainTensors(folder, files.tensors);
   return files;
 }
 

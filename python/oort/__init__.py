@@ -19,7 +19,7 @@ from ._errors import (
     Cancelled, DeviceError, Error, InternalError, InvalidArgument, InvalidModel, IoError, Limit, NotFound, OutOfMemory,
     Problem, Unsupported,
 )  # fmt: skip
-from ._language import Embedder, LanguageModel, Stream, Tokenizer
+from ._language import Embedder, LanguageModel, Reranker, Stream, Tokenizer
 from ._network import Info, Network, Port, load
 from ._operator import Meta, register
 from ._profile import Profile, profile
@@ -42,8 +42,8 @@ def isas() -> List[str]:
 __all__ = [
     "Cancelled", "DeviceError", "Embedder", "Error", "Info", "InternalError", "InvalidArgument", "InvalidModel",
     "IoError", "LanguageModel", "Limit", "Meta", "Network", "NotFound", "OutOfMemory", "Piece", "Port", "Problem",
-    "Profile", "QuantizeReport", "Result", "Stream", "Timings", "Tokenizer", "Unsupported", "devices", "from_torch",
-    "isas", "load", "profile", "quantize", "register",
+    "Profile", "QuantizeReport", "Reranker", "Result", "Stream", "Timings", "Tokenizer", "Unsupported", "devices",
+    "from_torch", "isas", "load", "profile", "quantize", "register",
 ]  # fmt: skip
 
 # What still computes is stopped before the interpreter goes, in whatever thread it is.

@@ -351,7 +351,7 @@ class LanguageModel:
         if self._embedder is None:
             raise Unsupported(
                 f"'{self.path}' is a decoder, which answers and gives no vectors: embed() wants an encoder such as "
-                "all-MiniLM-L6-v2, as tools/export-encoder.py writes it"
+                "all-MiniLM-L6-v2"
             )
         return self._embedder.embed(texts)
 
@@ -363,12 +363,12 @@ class LanguageModel:
 
 
 class Embedder:
-    """Texts to vectors, by an encoder: a folder with model.pnnx.param, its .bin and tokenizer.json, as
-    tools/export-encoder.py writes it.
+    """Texts to vectors, by an encoder: a folder of Hugging Face (BERT, RoBERTa, MPNet, DistilBERT, ModernBERT), or one
+    that tools/export-encoder.py wrote.
 
     pooling     "auto" (as the folder says, else the mean), "mean" or "cls"
     normalize   vectors of length 1
-    max_tokens  of a text, the rest is cut off; 0: as the folder says, else 512
+    max_tokens  of a text, the rest is cut off; 0: as the folder says
     """
 
     def __init__(
@@ -406,3 +406,45 @@ class Embedder:
     def max_tokens(self) -> int:
         """Tokens of a text that are read."""
         return self._embedder.max_tokens
+
+
+class Reranker:
+    """How well texts answer a query, by a cross-encoder that reads both: a folder of Hugging Face such as
+    bge-reranker-base.
+
+    raw_scores  what the model's head says; else as the model asks for, mostly a number from 0 to 1
+    max_tokens  of query and text together, the rest is cut off; 0: as the folder says
+    """
+
+    def __init__(
+        self,
+        folder: PathLike,
+        *,
+        raw_scores: bool = False,
+        max_tokens: int = 0,
+        threads: int = 0,
+        precision: str = "f32",
+        device: str = "cpu",
+    ):
+        self._reranker = _oort.Reranker(os.fspath(folder), {
+            "raw_scores": raw_scores, "max_tokens": max_tokens, "threads": threads, "precision": precision,
+            "device": device,
+        })  # fmt: skip
+
+    def score(self, query: str, texts: Sequence[str]) -> List[float]:
+        """A score for each text, in their order."""
+        return self._reranker.score(query, list(texts))
+
+    def rank(self, query: str, texts: Sequence[str], *, top: Optional[int] = None) -> List[Tuple[int, float]]:
+        """Places of the texts with their scores, the best first; of all, or of the `top` ones."""
+        scores = self.score(query, texts)
+        return sorted(enumerate(scores), key=lambda pair: -pair[1])[:top]
+
+    def tokenizer(self) -> Tokenizer:
+        """The model's own."""
+        return self._reranker.tokenizer()
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of query and text that are read."""
+        return self._reranker.max_tokens

@@ -13,6 +13,7 @@
 #include "oort/isa.h"
 #include "operator.h"
 #include "quantizer.h"
+#include "reranker.h"
 #include "unlocked.h"
 
 namespace oort::python {
@@ -47,6 +48,7 @@ NB_MODULE(_oort, module) {
   BindNetwork(module);
   BindLanguage(module);
   BindEmbedder(module);
+  BindReranker(module);
   BindOperator(module);
   BindQuantizer(module);
   module.def("devices", &Devices);

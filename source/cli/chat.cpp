@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
 #include "cli/language.h"
+#include "oort/tool_calls.h"
 
 namespace oort::cli {
 namespace {
@@ -28,6 +30,65 @@ bool ReadLine(InterruptFlag& interrupt, bool terminal, std::string& line) {
     std::cout << "\n(Ctrl-D or /exit leaves, /clear forgets the conversation, /help says more)\n";
   }
 }
+
+/// Writes an answer while it comes. Of a model that answers in channels (harmony) its reasoning is
+/// shown to people alone, and dimmed.
+class AnswerWriter {
+ public:
+  AnswerWriter(const LanguageModel& model, bool terminal) : terminal_(terminal) {
+    if (!IsHarmony(model.ChatTemplateSource())) return;
+    AnswerParserOptions options;
+    options.harmony = true;
+    parser_.emplace(options);
+    for (const char* end : {"<|return|>", "<|call|>"}) {
+      if (const auto token = model.tokenizer().IdOf(end)) ends_.push_back(*token);
+    }
+  }
+
+  ~AnswerWriter() { Dim(false); }
+  AnswerWriter(const AnswerWriter&) = delete;
+  AnswerWriter& operator=(const AnswerWriter&) = delete;
+
+  void Join(GenerateRequest& request) {
+    request.special_text = parser_.has_value();
+    request.stop_tokens = ends_;
+    request.on_piece = [this](const GeneratedPiece& piece) {
+      parser_ ? Write(parser_->Push(piece.text)) : Write({std::string(piece.text), {}, {}});
+      return true;
+    };
+  }
+  /// What the answer says, without its reasoning.
+  std::string Finish() {
+    if (parser_) Write(parser_->Finish());
+    Dim(false);
+    return content_;
+  }
+
+ private:
+  void Write(const AnswerDelta& delta) {
+    if (terminal_ && !delta.reasoning.empty()) {
+      Dim(true);
+      std::cout << delta.reasoning << std::flush;
+    }
+    if (delta.content.empty()) return;
+    if (dimmed_) {
+      Dim(false);
+      std::cout << '\n';
+    }
+    content_ += delta.content;
+    std::cout << delta.content << std::flush;
+  }
+  void Dim(bool dimmed) {
+    if (dimmed != dimmed_) std::cout << (dimmed ? "\x1b[2m" : "\x1b[0m") << std::flush;
+    dimmed_ = dimmed;
+  }
+
+  const bool terminal_;
+  bool dimmed_ = false;
+  std::optional<AnswerParser> parser_;
+  std::vector<int32_t> ends_;
+  std::string content_;
+};
 
 /// A talk, and what of it the model still sees.
 class Conversation {
@@ -88,13 +149,11 @@ class Conversation {
   void Answer(InterruptFlag& interrupt, bool terminal) {
     const std::vector<int32_t> prompt = Prompt();
     GenerateRequest request = options_.answer.Request(prompt);
-    request.on_piece = [](const GeneratedPiece& piece) {
-      std::cout << piece.text << std::flush;
-      return true;
-    };
+    AnswerWriter writer(engine_.model(), terminal);
+    writer.Join(request);
     const GenerateResult result = cli::Answer(engine_, std::move(request), interrupt);
+    messages_.push_back({"assistant", writer.Finish()});
     std::cout << '\n';
-    messages_.push_back({"assistant", result.text});
     if (!terminal) return;
     if (result.finish == FinishReason::kCancelled) std::cout << "(stopped) ";
     std::cout << "\x1b[2m[" << Summary(prompt.size(), result) << "]\x1b[0m\n";

@@ -40,6 +40,7 @@ Action AddChat(CLI::App& app);
 Action AddServe(CLI::App& app);
 Action AddBatch(CLI::App& app);
 Action AddEmbed(CLI::App& app);
+Action AddRerank(CLI::App& app);
 Action AddBenchLlm(CLI::App& app);
 Action AddBenchServe(CLI::App& app);
 Action AddPerplexity(CLI::App& app);

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include <chrono>
-#include <fstream>
 #include <iostream>
 
-#include "cli/batch_lines.h"
 #include "cli/device_option.h"
 #include "cli/embed_options.h"
 #include "cli/text.h"
+#include "cli/text_reader.h"
 #include "core/cpu_limits.h"
 #include "core/file_writer.h"
 #include "oort/npy.h"
 #include "openai/json_writer.h"
-#include "text/utf8.h"
 
 namespace oort::cli {
 namespace {
@@ -23,51 +21,6 @@ struct EmbedArguments {
   int64_t max_tokens = 0;
   int threads = 0;
   bool json = false;
-};
-
-constexpr size_t kMostTextBytes = size_t{4} << 20;
-constexpr size_t kTextsAtATime = 1024;
-
-/// A line of a .jsonl: a string, or an object with "text" or "input".
-std::string TextOfJson(const std::string& line, const std::string& where) {
-  const json::Json value = json::Parse(line, where);
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_object()) {
-    for (const char* key : {"text", "input"}) {
-      const auto found = value.find(key);
-      if (found != value.end() && found->is_string()) return found->get<std::string>();
-    }
-  }
-  throw Error(ErrorCode::kInvalidArgument,
-              where + ": expected a string, or an object with a string \"text\"");
-}
-
-/// Texts of a file, some at a time; a line is a text.
-class TextReader {
- public:
-  explicit TextReader(const std::string& path)
-      : path_(path), lines_(path, kMostTextBytes), json_(path.ends_with(".jsonl")) {}
-
-  /// Empty behind the last.
-  std::vector<std::string> Next() {
-    std::vector<std::string> texts;
-    std::string line;
-    bool cut = false;
-    while (texts.size() < kTextsAtATime && lines_.Next(line, cut)) {
-      const std::string where = path_ + ", line " + std::to_string(lines_.number());
-      if (cut) throw Error(ErrorCode::kLimit, where + ": longer than 4 MiB");
-      if (!text::IsValidUtf8(line)) {
-        throw Error(ErrorCode::kInvalidArgument, where + ": no valid UTF-8");
-      }
-      texts.push_back(json_ ? TextOfJson(line, where) : line);
-    }
-    return texts;
-  }
-
- private:
-  std::string path_;
-  LineReader lines_;
-  bool json_;
 };
 
 /// Vectors as .npy, which must know how many there are, or as a list of numbers a line.
@@ -155,7 +108,7 @@ int Embed(const EmbedArguments& options) {
 Action AddEmbed(CLI::App& app) {
   auto options = std::make_shared<EmbedArguments>();
   app.add_option("MODEL", options->model,
-                 "A folder that tools/export-encoder.py wrote: graph, tokenizer and pooling")
+                 "An encoder: a folder of Hugging Face, or one that tools/export-encoder.py wrote")
       ->required();
   app.add_option("--input", options->input,
                  "A text a line, or a .jsonl of strings or of objects with a \"text\"; - reads the "

@@ -59,6 +59,7 @@ constexpr std::array kCommands = {
     Entry{"serve", "Serve a language model to clients of OpenAI's API and to browsers", AddServe},
     Entry{"batch", "Answer a file of requests, many at once", AddBatch},
     Entry{"embed", "Turn texts into vectors with an encoder", AddEmbed},
+    Entry{"rerank", "Sort texts by how well they answer a query", AddRerank},
     Entry{"bench-llm", "Measure how many tokens a second a language model reads and writes",
           AddBenchLlm},
     Entry{"bench-serve", "Measure a server of OpenAI's API under load", AddBenchServe},

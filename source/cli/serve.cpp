@@ -30,6 +30,7 @@ namespace {
 struct ServeArguments {
   LanguageOptions language;
   std::string host = "127.0.0.1", name, key_file, tls_certificate, tls_key, access_log, encoder;
+  std::string reranker;
   uint16_t port = 8080;
   std::vector<std::string> aliases, origins, models, graphs, adapters;
   uint64_t models_memory = 0;
@@ -245,34 +246,34 @@ void WriteLine(std::string_view line) {
   std::cerr << text;  // at once, so that lines of two requests do not mix
 }
 
-/// Whether MODEL is an encoder, which is then served alone.
-bool IsEncoderAlone(const ServeArguments& options) {
+/// Whether MODEL is an encoder or a reranker, which is then served alone.
+bool IsAlone(const ServeArguments& options, bool (*is)(const std::filesystem::path&)) {
   const std::string& model = options.language.model;
-  return !model.empty() && std::filesystem::is_directory(model) && IsEncoder(model);
+  return !model.empty() && std::filesystem::is_directory(model) && is(model);
 }
 
-/// Of --encoder: "NAME=PATH", or a path whose last part is the name. Else MODEL, if it is one.
-std::shared_ptr<serve::EncoderLoop> LoadEncoder(const ServeArguments& options) {
-  const bool alone = IsEncoderAlone(options);
-  if (options.encoder.empty() && !alone) return nullptr;
-  if (!options.encoder.empty() && alone) {
-    throw UsageError("MODEL is an encoder already: leave out --encoder");
-  }
+/// Of --encoder or --reranker: "NAME=PATH", or a path whose last part is the name. Else MODEL, if
+/// that `is` one.
+template <typename Model, typename ModelOptions>
+std::shared_ptr<serve::EncoderLoop> LoadEncoder(const ServeArguments& options,
+                                                const std::string& given, const std::string& kind,
+                                                bool (*is)(const std::filesystem::path&)) {
+  const bool alone = IsAlone(options, is);
+  if (given.empty() && !alone) return nullptr;
+  ModelOptions load;
+  load.threads = options.language.threads;
   if (alone) {
-    return std::make_shared<serve::EncoderLoop>(
-        Embedder(options.language.model, EmbedderOptions{.threads = options.language.threads}),
-        NameOf(options), options.aliases);
+    if (!given.empty()) throw UsageError("MODEL is one already: leave out --" + kind);
+    return std::make_shared<serve::EncoderLoop>(Model(options.language.model, load),
+                                                NameOf(options), options.aliases);
   }
-  const size_t equals = options.encoder.find('=');
+  const size_t equals = given.find('=');
   const bool named = equals != std::string::npos;
-  std::filesystem::path path = named ? options.encoder.substr(equals + 1) : options.encoder;
+  std::filesystem::path path = named ? given.substr(equals + 1) : given;
   path = path.lexically_normal();
   if (path.filename().empty()) path = path.parent_path();
-  EmbedderOptions embedder;
-  embedder.threads = options.language.threads;
   return std::make_shared<serve::EncoderLoop>(
-      Embedder(path, embedder),
-      named ? options.encoder.substr(0, equals) : path.filename().string());
+      Model(path, load), named ? given.substr(0, equals) : path.filename().string());
 }
 
 serve::ServeOptions ServerOptions(const ServeArguments& options) {
@@ -285,17 +286,21 @@ serve::ServeOptions ServerOptions(const ServeArguments& options) {
   serve.page = !options.no_page;
   serve.version = Version();
   serve.most_time = std::chrono::seconds(options.time);
-  serve.encoder = LoadEncoder(options);
+  serve.encoder =
+      LoadEncoder<Embedder, EmbedderOptions>(options, options.encoder, "encoder", IsEncoder);
+  serve.reranker =
+      LoadEncoder<Reranker, RerankerOptions>(options, options.reranker, "reranker", IsReranker);
   serve.tls = LoadTls(options);
   if (!options.access_log.empty()) serve.access_log = LineWriter(options.access_log);
   serve.models_memory = options.models_memory;
   for (const std::string& graph : options.graphs) serve.graphs.push_back(GraphOf(options, graph));
   serve.warn = [](std::string_view line) { WriteLine("oort: " + SingleLine(line)); };
   if (!options.quiet) serve.log = WriteLine;
-  const bool alone = IsEncoderAlone(options);
+  const bool alone = IsAlone(options, IsEncoder) || IsAlone(options, IsReranker);
   const bool first =
       !alone && (!options.language.model.empty() || !options.language.random.empty());
-  if (!first && !serve.encoder && options.models.empty() && options.graphs.empty()) {
+  if (!first && !serve.encoder && !serve.reranker && options.models.empty() &&
+      options.graphs.empty()) {
     throw UsageError("name a MODEL, --model NAME=PATH or --graph NAME=PATH");
   }
   if (!first && !alone && (!options.name.empty() || !options.aliases.empty())) {
@@ -332,7 +337,9 @@ std::string Joined(const serve::ServeOptions& serve) {
     names.push_back(serve.served.name);
     add(serve.served.model->adapters());
   }
-  if (serve.encoder) names.push_back(serve.encoder->name());
+  for (const auto& encoder : {serve.encoder, serve.reranker}) {
+    if (encoder) names.push_back(encoder->name());
+  }
   for (const serve::LanguageSource& model : serve.models) {
     names.push_back(model.name);
     add(model.adapters);
@@ -401,6 +408,9 @@ Action AddServe(CLI::App& app) {
   app.add_flag("--any-name", options->any_name, "Clients may call the model whatever they like");
   app.add_option("--encoder", options->encoder,
                  "An encoder beside the model, which answers /v1/embeddings: its folder")
+      ->type_name("[NAME=]PATH");
+  app.add_option("--reranker", options->reranker,
+                 "A reranker beside the model, which answers /v1/rerank: its folder")
       ->type_name("[NAME=]PATH");
   app.add_option("--api-key-file", options->key_file,
                  "A file with the keys that let clients in, one a line")

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "decoder/encoder_decoder.h"
 
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "core/problems.h"
 #include "cpu/activation.h"
 #include "decoder/graph_writer.h"
+#include "decoder/used_tensors.h"
 
 namespace oort {
 namespace {
@@ -20,7 +20,7 @@ std::string Joined(std::string_view a, std::string_view b) {
 /// Writes one of the graphs. `x` is (tokens, hidden) throughout; tokens are those of one text.
 class StackWriter {
  public:
-  StackWriter(const EncoderDecoderFiles& files, std::set<std::string>& used)
+  StackWriter(const EncoderDecoderFiles& files, UsedTensors& used)
       : files_(files), config_(files.config), names_(files.config.names), used_(used) {}
 
   Graph WriteEncoder() {
@@ -200,40 +200,21 @@ class StackWriter {
 
   /// BART stores it as a matrix of one row.
   Tensor LogitsBias() {
-    used_.insert("final_logits_bias");
+    used_.Mark("final_logits_bias");
     TensorTable row;
     PlacedTensor placed = *files_.tensors.Find("final_logits_bias");
     if (placed.rows != 1 || placed.columns != config_.vocabulary) {
-      Refuse("final_logits_bias", placed, 1, config_.vocabulary);
+      UsedTensors::Refuse("final_logits_bias", placed, 1, config_.vocabulary);
     }
     placed.rank = 1;
     row.Add("bias", placed);
     return row.Vector("bias");
   }
 
-  [[noreturn]] static void Refuse(const std::string& name, const PlacedTensor& placed, int64_t rows,
-                                  int64_t columns) {
-    throw Error(ErrorCode::kInvalidModel, Quote(name) + " should be of (" + std::to_string(rows) +
-                                              "," + std::to_string(columns) + "), but is of " +
-                                              placed.ShapeText());
-  }
-  const PlacedTensor& Require(const std::string& name, int rank, int64_t rows, int64_t columns) {
-    const PlacedTensor* placed = files_.tensors.Find(name);
-    if (placed == nullptr) throw Error(ErrorCode::kInvalidModel, Quote(name) + " is missing");
-    if (placed->rank != rank || placed->rows != rows || placed->columns != columns) {
-      Refuse(name, *placed, rows, columns);
-    }
-    used_.insert(name);
-    return *placed;
-  }
   StoredMatrix Matrix(const std::string& name, int64_t rows, int64_t columns) {
-    Require(name + ".weight", 2, rows, columns);
-    return files_.tensors.Matrix(name + ".weight");
+    return used_.Matrix(name, rows, columns);
   }
-  Tensor Vector(const std::string& name, int64_t size) {
-    Require(name, 1, 1, size);
-    return files_.tensors.Vector(name);
-  }
+  Tensor Vector(const std::string& name, int64_t size) { return used_.Vector(name, size); }
 
   Written LinearOf(const std::vector<std::string>& parts, int64_t rows, int64_t columns) {
     Written linear{"oort.QuantizedLinear", parts[0]};
@@ -289,7 +270,7 @@ class StackWriter {
   const EncoderDecoderFiles& files_;
   const EncoderDecoderConfig& config_;
   const EncoderDecoderNames& names_;
-  std::set<std::string>& used_;
+  UsedTensors& used_;
   GraphWriter graph_;
   int inputs_ = 0;
 };
@@ -307,12 +288,12 @@ bool IsKnownBesides(const EncoderDecoderNames& names, const std::string& name) {
 }  // namespace
 
 EncoderDecoderGraphs BuildEncoderDecoder(const EncoderDecoderFiles& files) {
-  std::set<std::string> used;
+  UsedTensors used(files.tensors);
   EncoderDecoderGraphs graphs;
   graphs.encoder = StackWriter(files, used).WriteEncoder();
   graphs.decoder = StackWriter(files, used).WriteDecoder();
   for (const auto& [name, placed] : files.tensors.tensors()) {
-    if (used.contains(name) || IsKnownBesides(files.config.names, name)) continue;
+    if (used.IsUsed(name) || IsKnownBesides(files.config.names, name)) continue;
     throw Error(ErrorCode::kUnsupported, Quote(name) + " has no place in a model of the family " +
                                              Quote(files.config.family));
   }

@@ -5,10 +5,13 @@
 
 #include "core/guard.h"
 #include "grammar/call_scanner.h"
+#include "grammar/harmony.h"
 #include "oort/tool_calls.h"
 
 namespace oort {
 namespace {
+
+using grammar::BegunTag;
 
 constexpr std::string_view kThink = "<think>";
 constexpr std::string_view kThinkEnd = "</think>";
@@ -23,13 +26,6 @@ size_t SpaceAtFront(std::string_view text) {
 size_t SpaceAtEnd(std::string_view text) {
   const size_t last = text.find_last_not_of(" \n\r\t");
   return last == std::string_view::npos ? text.size() : text.size() - 1 - last;
-}
-
-/// How many bytes at the end of a text may be the begin of a tag.
-size_t BegunTag(std::string_view text, std::string_view tag) {
-  size_t most = std::min(text.size(), tag.size() - 1);
-  while (most > 0 && !tag.starts_with(text.substr(text.size() - most))) --most;
-  return most;
 }
 
 enum class Found : unsigned char { kNo, kYes, kMore };
@@ -62,10 +58,15 @@ struct AnswerParser::Impl {
   explicit Impl(const AnswerParserOptions& given)
       : options(given),
         mode(given.begins_in_reasoning ? Mode::kReasoning : Mode::kBegin),
-        may_reason(given.reasoning && !given.begins_in_reasoning) {}
+        may_reason(given.reasoning && !given.begins_in_reasoning),
+        harmony(given.tools == ToolStyle::kHarmony) {}
 
   AnswerDelta Read(bool last) {
     AnswerDelta delta;
+    if (options.harmony) {
+      harmony.Read(buffer, last, delta);
+      return delta;
+    }
     // Each mode reads what it can; it stays where it needs more than there is.
     while (ReadMode(delta, last)) {
     }
@@ -231,6 +232,7 @@ struct AnswerParser::Impl {
   int calls = 0;
   std::string buffer, raw;
   grammar::CallScanner scanner;
+  grammar::HarmonyReader harmony;
 };
 
 AnswerParser::AnswerParser(const AnswerParserOptions& options)
@@ -250,12 +252,15 @@ AnswerDelta AnswerParser::Finish() {
   return Guarded([&] { return impl_->Read(true); });
 }
 
-int AnswerParser::calls() const { return impl_->calls; }
+int AnswerParser::calls() const {
+  return impl_->options.harmony ? impl_->harmony.calls() : impl_->calls;
+}
 
 ToolStyle ToolStyleOf(std::string_view chat_template) {
   const auto has = [&](std::string_view text) {
     return chat_template.find(text) != std::string_view::npos;
   };
+  if (IsHarmony(chat_template)) return ToolStyle::kHarmony;
   if (has("<function=")) return ToolStyle::kNone;  // calls in XML
   if (has(kToolCall)) return ToolStyle::kHermes;
   if (has(kToolCalls)) return has("[ARGS]") ? ToolStyle::kNone : ToolStyle::kMistral;
@@ -269,6 +274,7 @@ std::string_view Name(ToolStyle style) {
     case ToolStyle::kHermes: return "hermes";
     case ToolStyle::kLlama3: return "llama3";
     case ToolStyle::kMistral: return "mistral";
+    case ToolStyle::kHarmony: return "harmony";
   }
   return "none";
 }

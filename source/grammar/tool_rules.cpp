@@ -217,6 +217,11 @@ GrammarSpec SpecOf(ToolStyle style, grammar::OrderedJson tools, bool parallel,
 /// The functions that `keep` wants, which may change them.
 template <typename Keep>
 grammar::OrderedJson FunctionsOf(ToolStyle style, std::string_view tools, const Keep& keep) {
+  if (style == ToolStyle::kHarmony) {
+    throw Error(ErrorCode::kUnsupported,
+                "the model calls tools in channels of their own (harmony), to which an answer "
+                "cannot be held: leave the choice to it");
+  }
   if (style == ToolStyle::kNone) {
     throw Error(ErrorCode::kUnsupported,
                 "the model's chat template writes tool calls in no way that is known here, so an "

@@ -2,13 +2,11 @@
 #include "oort/embedder.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "core/guard.h"
-#include "core/problems.h"
-#include "oort/session.h"
+#include "llm/text_encoder.h"
+#include "oort/error.h"
 #include "oort/source.h"
 #include "text/json.h"
 
@@ -17,42 +15,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kDefaultTokens = 512;
-constexpr size_t kMostRows = 64;
-// Lengths that texts are padded to: each is a plan of its own, and the graph keeps 64.
-constexpr size_t kLengthStep = 8;
-
 constexpr const char* kParam = "model.pnnx.param";
 constexpr const char* kPooling = "1_Pooling/config.json";
 
-std::string ReadText(const fs::path& path) {
+json::Json ReadJson(const fs::path& path) {
   const auto source = ByteSource::File(path);
   std::string text(source->size(), '\0');
   source->ReadAt(0, std::as_writable_bytes(std::span(text)));
-  return text;
+  return json::Parse(text, path.string());
 }
 
-json::Json ReadJson(const fs::path& path) { return json::Parse(ReadText(path), path.string()); }
-
-/// Without what the file says about lengths: how many tokens the model takes is known elsewhere.
-Tokenizer ReadTokenizer(const fs::path& folder) {
-  json::Json file = ReadJson(folder / "tokenizer.json");
-  if (!file.is_object()) {
-    throw Error(ErrorCode::kInvalidModel,
-                (folder / "tokenizer.json").string() + ": no JSON object");
-  }
-  file["truncation"] = nullptr;
-  file["padding"] = nullptr;
-  return Tokenizer::FromJson(file.dump());
-}
-
-int64_t ReadMaxTokens(const fs::path& folder, int64_t wanted) {
-  if (wanted > 0) return wanted;
-  const fs::path path = folder / "sentence_bert_config.json";
-  if (!fs::exists(path)) return kDefaultTokens;
+/// What sentence-transformers does with vectors besides pooling and normalizing.
+void CheckModules(const fs::path& folder) {
+  const fs::path path = folder / "modules.json";
+  if (!fs::exists(path)) return;
   const json::Json file = ReadJson(path);
-  const json::Object config(file, path.string());
-  return std::clamp<int64_t>(config.Integer("max_seq_length").value_or(kDefaultTokens), 1, 1 << 20);
+  if (!file.is_array()) throw Error(ErrorCode::kInvalidModel, path.string() + ": no list");
+  for (const json::Json& entry : file) {
+    const json::Object module(entry, path.string());
+    const std::string type = module.RequireText("type");
+    if (type.ends_with(".Transformer") || type.ends_with(".Pooling") ||
+        type.ends_with(".Normalize")) {
+      continue;
+    }
+    throw Error(ErrorCode::kUnsupported,
+                path.string() + ": " + type +
+                    " cannot be computed; Transformer, Pooling and Normalize can");
+  }
 }
 
 Pooling ReadPooling(const fs::path& folder, Pooling wanted) {
@@ -61,11 +50,14 @@ Pooling ReadPooling(const fs::path& folder, Pooling wanted) {
   if (!fs::exists(path)) return Pooling::kMean;
   const json::Json file = ReadJson(path);
   const json::Object config(file, path.string());
-  const auto mode = [&](const char* name) {
-    return config.Bool(std::string("pooling_mode_") + name).value_or(false);
+  // Files say a name, old ones which of several are true.
+  const json::Json* name = config.Find("pooling_mode");
+  const auto mode = [&](const char* now, const char* then) {
+    if (name != nullptr) return name->is_string() && *name == now;
+    return config.Bool(std::string("pooling_mode_") + then).value_or(false);
   };
-  if (mode("cls_token") && !mode("mean_tokens")) return Pooling::kCls;
-  if (mode("mean_tokens") && !mode("cls_token")) return Pooling::kMean;
+  const bool cls = mode("cls", "cls_token"), mean = mode("mean", "mean_tokens");
+  if (cls != mean) return cls ? Pooling::kCls : Pooling::kMean;
   throw Error(ErrorCode::kUnsupported,
               path.string() + ": pooling is the mean of all tokens or the first token alone");
 }
@@ -77,49 +69,31 @@ void Normalize(std::span<float> vector) {
   for (float& value : vector) value *= scale;
 }
 
-/// Texts that run together: their places among all, and the length that they are padded to.
-struct TextBatch {
-  std::vector<size_t> texts;
-  size_t length = 0;
-};
-
 }  // namespace
 
 struct Embedder::Impl {
   EmbedderOptions options;
   Tokenizer tokenizer;
-  std::shared_ptr<const RuntimeGraph> graph;
-  Session session;
+  TextEncoder encoder;
   Pooling pooling;
   int64_t max_tokens, dimensions = 0;
   std::vector<int32_t> before, behind;  ///< tokens around a text
 
   Impl(const fs::path& folder, const EmbedderOptions& given)
       : options(given),
-        tokenizer(ReadTokenizer(folder)),
-        graph(LoadGraph(folder, given)),
-        session(graph, SessionOptions{.threads = given.threads}),
+        tokenizer(ReadEncoderTokenizer(folder)),
+        encoder(folder, {.batch_tokens = given.batch_tokens,
+                         .threads = given.threads,
+                         .precision = given.precision,
+                         .isa = given.isa,
+                         .device = given.device}),
         pooling(ReadPooling(folder, given.pooling)),
-        max_tokens(ReadMaxTokens(folder, given.max_tokens)) {
+        max_tokens(ReadMaxTokens(folder, given.max_tokens, encoder.most_tokens())) {
+    CheckModules(folder);
+    encoder.SetLongest(max_tokens);
     FindFrame();
     const std::vector<int32_t> probe = tokenizer.Encode("a");
     dimensions = Run({&probe, 1}).dimensions;
-  }
-
-  static std::shared_ptr<const RuntimeGraph> LoadGraph(const fs::path& folder,
-                                                       const EmbedderOptions& options) {
-    LoadOptions load;
-    load.device = options.device;
-    load.isa = options.isa;
-    load.precision = options.precision;
-    auto graph = RuntimeGraph::Load(folder / kParam, folder / "model.pnnx.bin", load);
-    if (graph->inputs().empty() || graph->inputs().size() > 3 || graph->outputs().empty()) {
-      throw Error(ErrorCode::kUnsupported,
-                  "an encoder takes token ids, their mask and, if it must, types of tokens: this "
-                  "graph has " +
-                      std::to_string(graph->inputs().size()) + " inputs");
-    }
-    return graph;
   }
 
   /// What the tokenizer puts around a text.
@@ -145,68 +119,11 @@ struct Embedder::Impl {
   }
 
   Embeddings Run(std::span<const std::vector<int32_t>> texts);
-  std::vector<TextBatch> MakeBatches(std::span<const std::vector<int32_t>> texts) const;
-  void RunBatch(const TextBatch& batch, std::span<const std::vector<int32_t>> texts,
-                Embeddings& result);
-  void CheckTokens(std::span<const int32_t> ids) const;
+  void Take(const TextBatch& batch, std::span<const std::vector<int32_t>> texts,
+            const Tensor& output, Embeddings& result) const;
 };
 
-void Embedder::Impl::CheckTokens(std::span<const int32_t> ids) const {
-  if (ids.empty() || static_cast<int64_t>(ids.size()) > max_tokens) {
-    throw Error(ErrorCode::kInvalidArgument, "a text has 1 to " + std::to_string(max_tokens) +
-                                                 " tokens, this one " + std::to_string(ids.size()));
-  }
-  for (const int32_t id : ids) {
-    if (id < 0 || static_cast<size_t>(id) >= tokenizer.size()) {
-      throw Error(ErrorCode::kInvalidArgument, "token " + std::to_string(id) +
-                                                   " is not among the model's " +
-                                                   std::to_string(tokenizer.size()));
-    }
-  }
-}
-
-/// Longest first, so that what needs most memory comes first; a power of two of texts each, so that
-/// few shapes come up.
-std::vector<TextBatch> Embedder::Impl::MakeBatches(
-    std::span<const std::vector<int32_t>> texts) const {
-  const bool masked = graph->inputs().size() > 1;
-  const size_t step = masked ? kLengthStep : 1;
-  const auto padded = [&](size_t text) {
-    const size_t length = (texts[text].size() + step - 1) / step * step;
-    return std::min(length, std::max(static_cast<size_t>(max_tokens), texts[text].size()));
-  };
-  std::vector<size_t> order(texts.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order,
-                           [&](size_t a, size_t b) { return texts[a].size() > texts[b].size(); });
-  std::vector<TextBatch> batches;
-  for (size_t begin = 0; begin < order.size();) {
-    const size_t length = padded(order[begin]);
-    size_t alike = begin;
-    while (alike < order.size() && padded(order[alike]) == length) ++alike;
-    const size_t room = std::max<size_t>(static_cast<size_t>(options.batch_tokens) / length, 1);
-    const size_t rows = std::bit_floor(std::min({alike - begin, room, kMostRows}));
-    const auto first = order.begin() + static_cast<ptrdiff_t>(begin);
-    batches.push_back({{first, first + static_cast<ptrdiff_t>(rows)}, length});
-    begin += rows;
-  }
-  return batches;
-}
-
 namespace {
-
-/// A matrix of ids, mask or types as the graph wants it.
-Tensor TokenMatrix(const Port& port, const std::vector<int64_t>& values, Shape shape) {
-  if (port.dtype == DType::kI32) {
-    const std::vector<int32_t> narrow(values.begin(), values.end());
-    return Tensor::From(std::span<const int32_t>(narrow), std::move(shape));
-  }
-  if (port.dtype == DType::kF32) {
-    const std::vector<float> real(values.begin(), values.end());
-    return Tensor::From(std::span<const float>(real), std::move(shape));
-  }
-  return Tensor::From(std::span<const int64_t>(values), std::move(shape));
-}
 
 /// The mean of the first `tokens` rows, or the first row.
 void Pool(std::span<const float> states, size_t tokens, Pooling pooling, std::span<float> vector) {
@@ -222,21 +139,9 @@ void Pool(std::span<const float> states, size_t tokens, Pooling pooling, std::sp
 
 }  // namespace
 
-void Embedder::Impl::RunBatch(const TextBatch& batch, std::span<const std::vector<int32_t>> texts,
-                              Embeddings& result) {
+void Embedder::Impl::Take(const TextBatch& batch, std::span<const std::vector<int32_t>> texts,
+                          const Tensor& output, Embeddings& result) const {
   const size_t rows = batch.texts.size(), length = batch.length;
-  std::vector<std::vector<int64_t>> columns(3, std::vector<int64_t>(rows * length, 0));
-  for (size_t row = 0; row < rows; ++row) {
-    const std::vector<int32_t>& ids = texts[batch.texts[row]];
-    std::ranges::copy(ids, columns[0].begin() + static_cast<ptrdiff_t>(row * length));
-    std::fill_n(columns[1].begin() + static_cast<ptrdiff_t>(row * length), ids.size(), 1);
-  }
-  std::vector<Tensor> inputs;
-  for (size_t i = 0; i < graph->inputs().size(); ++i) {
-    inputs.push_back(TokenMatrix(graph->inputs()[i], columns[i],
-                                 {static_cast<int64_t>(rows), static_cast<int64_t>(length)}));
-  }
-  const Tensor output = session.Forward(inputs).at(0);
   const Shape& shape = output.shape();
   const bool states = shape.rank() == 3 && shape[1] == static_cast<int64_t>(length);
   const bool fits = (states || shape.rank() == 2) && shape[0] == static_cast<int64_t>(rows) &&
@@ -265,8 +170,10 @@ void Embedder::Impl::RunBatch(const TextBatch& batch, std::span<const std::vecto
 Embeddings Embedder::Impl::Run(std::span<const std::vector<int32_t>> texts) {
   Embeddings result;
   result.dimensions = dimensions;
-  for (const auto& ids : texts) CheckTokens(ids);
-  for (const TextBatch& batch : MakeBatches(texts)) RunBatch(batch, texts, result);
+  for (const auto& ids : texts) CheckEncoderTokens(ids, max_tokens, tokenizer);
+  encoder.Run(texts, {}, [&](const TextBatch& batch, const Tensor& output) {
+    Take(batch, texts, output, result);
+  });
   return result;
 }
 
@@ -318,7 +225,8 @@ const Tokenizer& Embedder::tokenizer() const { return impl_->tokenizer; }
 
 bool IsEncoder(const fs::path& folder) {
   std::error_code ignored;
-  return fs::exists(folder / kParam, ignored) && fs::exists(folder / kPooling, ignored);
+  if (fs::exists(folder / kParam, ignored)) return fs::exists(folder / kPooling, ignored);
+  return IsTextEncoder(folder) && !HasScoringHead(folder);
 }
 
 }  // namespace oort

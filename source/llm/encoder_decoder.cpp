@@ -2,11 +2,11 @@
 #include "llm/encoder_decoder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "decoder/encoder_decoder.h"
+#include "llm/relative_position.h"
 #include "oort/error.h"
 #include "oort/runtime_graph.h"
 
@@ -74,23 +74,8 @@ void EncoderDecoder::CheckTokens(std::span<const int32_t> tokens) const {
   }
 }
 
-/// T5's buckets: half of them for near distances, one each, the others wider and wider.
 int64_t EncoderDecoder::BucketOf(int64_t distance, bool both_ways) const {
-  int64_t buckets = config_.buckets, first = 0;
-  if (both_ways) {
-    buckets /= 2;
-    if (distance > 0) first = buckets;
-    distance = std::abs(distance);
-  } else {
-    distance = -std::min<int64_t>(distance, 0);
-  }
-  const int64_t exact = buckets / 2;
-  if (distance < exact) return first + distance;
-  const float far = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
-                    static_cast<float>(std::log(static_cast<double>(config_.max_distance) /
-                                                static_cast<double>(exact))) *
-                    static_cast<float>(buckets - exact);
-  return first + std::min(exact + static_cast<int64_t>(far), buckets - 1);
+  return RelativeBucket(distance, both_ways, config_.buckets, config_.max_distance);
 }
 
 Tensor EncoderDecoder::EncoderBias(int64_t tokens) const {

@@ -68,7 +68,10 @@ std::unique_ptr<Sequence> Engine::Impl::MakeSequence(const Generation& g,
 }
 
 Generation& Engine::Impl::AddGeneration(std::unique_ptr<Generation> generation) {
-  if (model->has_tokenizer()) generation->text.emplace(model->tokenizer());
+  if (model->has_tokenizer()) {
+    const DecodeOptions decode{.skip_special = !generation->request.special_text};
+    generation->text.emplace(model->tokenizer(), decode);
+  }
   generation->odds = odds;
   const int64_t id = generation->id;
   Generation& added = *active.try_emplace(id, std::move(generation)).first->second;

@@ -53,7 +53,7 @@ GenerateResult AnswerGroup::Assemble(const LanguageModel& model) {
     for (GeneratedAnswer& answer : answers) {
       answer.timings = timings;
       if (!model.has_tokenizer()) continue;
-      TokenStream text(model.tokenizer());
+      TokenStream text(model.tokenizer(), {.skip_special = !request.special_text});
       for (const int32_t token : answer.tokens) {
         if (request.ignore_end || !model.IsEnd(token)) answer.text += text.Push(token);
       }

@@ -115,8 +115,6 @@ void RefuseOthers(Fields& fields) {
   fields.Refuse("prediction", "predicted outputs are not available");
   fields.Refuse("web_search_options", "nothing is looked up here");
   fields.Refuse("verbosity", "say it in a message");
-  fields.Refuse("reasoning_effort",
-                "pass what the model's template knows in \"chat_template_kwargs\"");
   fields.Refuse("chat_template", "the one that came with the model is used");
 }
 
@@ -129,6 +127,22 @@ void ReadLogprobs(Fields& fields, CommonFields& common, const Limits& limits) {
   if (common.call.logprobs) {
     common.request.sampling.top_logprobs = static_cast<int>(top.value_or(0));
   }
+}
+
+/// OpenAI's name for a variable that some templates have.
+void ReadEffort(Fields& fields, const ServedModel& served, ChatInputs& inputs) {
+  if (!KnowsEffort(served)) {
+    fields.Refuse("reasoning_effort",
+                  "pass what the model's template knows in \"chat_template_kwargs\"");
+  }
+  const auto effort = fields.Text("reasoning_effort");
+  if (!effort) return;
+  if (*effort != "low" && *effort != "medium" && *effort != "high") {
+    fields.Fail("reasoning_effort", "must be \"low\", \"medium\" or \"high\"");
+  }
+  Json variables = inputs.variables.empty() ? Json::object() : Json::parse(inputs.variables);
+  variables["reasoning_effort"] = *effort;
+  inputs.variables = variables.dump();
 }
 
 /// Whether reasoning is told apart from the answer, by llama.cpp's name for that.
@@ -173,13 +187,15 @@ GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const
   const ToolFields tools = ReadTools(fields, limits);
   RefuseOthers(fields);
   const bool splits = ReadReasoningFormat(fields);
-  const ChatInputs inputs = ReadChatInputs(fields, tools.tools, limits);
+  ChatInputs inputs = ReadChatInputs(fields, tools.tools, limits);
+  ReadEffort(fields, served, inputs);
   fields.CheckAllKnown();
   ApplyTools(tools, served, common.holds_json, common.request, call);
   std::vector<int32_t> prompt = served.model->EncodeChat(inputs, "default", limits.chat_template);
   if (splits) ApplyReasoning(served, prompt, call);
   // One that is held to a form begins with that, whatever the prompt has begun.
   if (common.request.constraint != nullptr) call.parts.begins_in_reasoning = false;
+  ApplyChannels(served, splits, prompt, common.request, call);
   HoldStrictCalls(tools, served, common.request, call);
   AddPrompt(call, common.request, std::move(prompt), served, "messages");
   return std::move(call);

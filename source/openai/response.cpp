@@ -131,10 +131,25 @@ void WriteChoice(JsonWriter& out, const GenerateCall& call, const ServedModel& s
   out.Close('}');
 }
 
+/// Tokens up to the end of what an answer says in channels that are reasoning.
+int64_t TokensOfAnalysis(const GenerateCall& call, const LanguageModel& model,
+                         const GeneratedAnswer& answer) {
+  TokenStream stream(model.tokenizer(), {.skip_special = false});
+  AnswerParser parser(call.parts);
+  int64_t tokens = 0;
+  for (size_t i = 0; i < answer.tokens.size(); ++i) {
+    if (!parser.Push(stream.Push(answer.tokens[i])).reasoning.empty()) {
+      tokens = static_cast<int64_t>(i) + 1;
+    }
+  }
+  return tokens;
+}
+
 /// Tokens up to the end of an answer's reasoning.
 int64_t ReasoningTokens(const GenerateCall& call, const LanguageModel& model,
                         const GeneratedAnswer& answer) {
   if (ReadMessage(call, answer).reasoning.empty()) return 0;
+  if (call.parts.harmony) return TokensOfAnalysis(call, model, answer);
   constexpr std::string_view kEnd = "</think>";
   TokenStream stream(model.tokenizer());
   std::string text;

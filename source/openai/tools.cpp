@@ -87,6 +87,16 @@ std::string_view TemplateOf(const LanguageModel& model, bool tools) {
   return special.empty() ? model.ChatTemplateSource() : special;
 }
 
+/// Whether a prompt ends with a tag, which is a token, or a few.
+bool EndsWith(const ServedModel& served, const std::vector<int32_t>& prompt, std::string_view tag) {
+  constexpr size_t kTail = 12;
+  const size_t tail = std::min(prompt.size(), kTail);
+  const std::string text =
+      served.model->tokenizer().Decode(std::span(prompt).last(tail), {.skip_special = false});
+  const size_t end = text.find_last_not_of(" \n\r\t");
+  return std::string_view(text).substr(0, end + 1).ends_with(tag);
+}
+
 /// The constraint of a grammar of calls, whose faults are those of the field "tools".
 template <typename Make>
 std::shared_ptr<const TokenConstraint> HoldTo(const ServedModel& served, ToolStyle style,
@@ -104,6 +114,10 @@ std::shared_ptr<const TokenConstraint> HoldTo(const ServedModel& served, ToolSty
 }
 
 }  // namespace
+
+bool KnowsEffort(const ServedModel& served) {
+  return TemplateOf(*served.model, false).find("reasoning_effort") != std::string_view::npos;
+}
 
 ToolFields ReadTools(Fields& fields, const Limits& limits) {
   ToolFields result;
@@ -172,14 +186,26 @@ void ApplyReasoning(const ServedModel& served, const std::vector<int32_t>& promp
   const std::string_view source = TemplateOf(*served.model, call.parts.tools != ToolStyle::kNone);
   if (source.find("<think>") == std::string_view::npos) return;
   call.parts.reasoning = true;
-  // The tag is a token, or a few.
-  constexpr size_t kTail = 12;
-  const size_t tail = std::min(prompt.size(), kTail);
-  const std::string text =
-      served.model->tokenizer().Decode(std::span(prompt).last(tail), {.skip_special = false});
-  const size_t end = text.find_last_not_of(" \n\r\t");
-  const std::string_view trimmed = std::string_view(text).substr(0, end + 1);
-  call.parts.begins_in_reasoning = trimmed.ends_with("<think>");
+  call.parts.begins_in_reasoning = EndsWith(served, prompt, "<think>");
+}
+
+void ApplyChannels(const ServedModel& served, bool splits, std::vector<int32_t>& prompt,
+                   GenerateRequest& request, GenerateCall& call) {
+  const bool may_call = call.parts.tools == ToolStyle::kHarmony;
+  if (!may_call && !IsHarmony(TemplateOf(*served.model, false))) return;
+  const Tokenizer& tokenizer = served.model->tokenizer();
+  request.special_text = true;
+  call.parts.harmony = call.parts.reasoning = splits || may_call;
+  // Files do not always say that an answer ends with a call.
+  for (const char* end : {"<|return|>", "<|call|>"}) {
+    const auto token = tokenizer.IdOf(end);
+    if (token && !request.ignore_end) request.stop_tokens.push_back(*token);
+  }
+  // What is held to a form is the answer itself.
+  if (request.constraint != nullptr && EndsWith(served, prompt, "<|start|>assistant")) {
+    const auto begin = tokenizer.Encode("<|channel|>final<|message|>", {.add_special = false});
+    prompt.insert(prompt.end(), begin.begin(), begin.end());
+  }
 }
 
 }  // namespace oort::openai

@@ -37,4 +37,13 @@ void HoldStrictCalls(const ToolFields& tools, const ServedModel& served, Generat
 void ApplyReasoning(const ServedModel& served, const std::vector<int32_t>& prompt,
                     GenerateCall& call);
 
+/// The same for a model that answers in channels (harmony): they are told apart where the request
+/// `splits` reasoning from answers or has tools. An answer that is held to a form has no channels:
+/// the prompt then ends with the header of the final one.
+void ApplyChannels(const ServedModel& served, bool splits, std::vector<int32_t>& prompt,
+                   GenerateRequest& request, GenerateCall& call);
+
+/// Whether the model's chat template asks how much effort its reasoning is worth.
+bool KnowsEffort(const ServedModel& served);
+
 }  // namespace oort::openai

@@ -44,6 +44,7 @@ struct Services {
   openai::Limits limits;
   Workers& workers;
   EncoderLoop* encoder = nullptr;       ///< where there is one
+  EncoderLoop* reranker = nullptr;      ///< likewise
   std::chrono::seconds most_time{600};  ///< for one request
   std::chrono::milliseconds quiet_time{15'000};
   std::string version;

@@ -14,13 +14,13 @@ constexpr size_t kMostTexts = 256;
 
 }  // namespace
 
-EncoderLoop::EncoderLoop(Embedder embedder, std::string name, std::vector<std::string> aliases,
-                         int64_t most_tokens)
-    : embedder_(std::move(embedder)),
+EncoderLoop::EncoderLoop(std::variant<Embedder, Reranker> model, std::string name,
+                         std::vector<std::string> aliases, int64_t most_tokens)
+    : model_(std::move(model)),
       name_(std::move(name)),
       aliases_(std::move(aliases)),
       most_tokens_(most_tokens),
-      metrics_(embedder_.max_tokens()),
+      metrics_(max_tokens()),
       thread_([this] { Run(); }) {}
 
 EncoderLoop::~EncoderLoop() {
@@ -32,9 +32,13 @@ EncoderLoop::~EncoderLoop() {
   thread_.join();
 }
 
-void EncoderLoop::Submit(std::vector<Tokens> texts, Wanted wanted, Then then) {
+int64_t EncoderLoop::max_tokens() const {
+  return std::visit([](const auto& model) { return model.max_tokens(); }, model_);
+}
+
+void EncoderLoop::Submit(std::vector<TokenPair> texts, Wanted wanted, Then then) {
   Job job{std::move(texts), 0, std::move(wanted), std::move(then)};
-  for (const Tokens& text : job.texts) job.tokens += static_cast<int64_t>(text.size());
+  for (const TokenPair& text : job.texts) job.tokens += std::ssize(text.ids);
   {
     const std::lock_guard lock(mutex_);
     // One that is alone is always taken: its size has limits of its own.
@@ -102,35 +106,44 @@ void EncoderLoop::Run() {
   }
 }
 
+std::vector<float> EncoderLoop::Read(const std::vector<TokenPair>& texts) {
+  if (auto* reranker = std::get_if<Reranker>(&model_)) return reranker->ScoreTokens(texts).values;
+  std::vector<std::vector<int32_t>> ids;
+  ids.reserve(texts.size());
+  for (const TokenPair& text : texts) ids.push_back(text.ids);
+  return std::get<Embedder>(model_).EmbedTokens(ids).values;
+}
+
 void EncoderLoop::Answer(std::vector<Job> jobs) {
   if (jobs.size() == 1) return AnswerAlone(jobs[0]);
-  std::vector<Tokens> texts;
+  std::vector<TokenPair> texts;
   for (const Job& job : jobs) texts.insert(texts.end(), job.texts.begin(), job.texts.end());
-  Embeddings embeddings;
+  std::vector<float> values;
   try {
-    embeddings = embedder_.EmbedTokens(texts);
+    values = Read(texts);
   } catch (...) {
     // What goes wrong for one is not for the others.
-    for (Job& job : jobs) AnswerAlone(job);
+    for (const Job& job : jobs) AnswerAlone(job);
     return;
   }
-  const auto* at = embeddings.values.data();
+  const size_t width = values.size() / texts.size();
+  const auto* at = values.data();
   for (const Job& job : jobs) {
-    const auto* end = at + job.texts.size() * static_cast<size_t>(embeddings.dimensions);
+    const auto* end = at + job.texts.size() * width;
     job.then({at, end}, nullptr);
     at = end;
   }
 }
 
-void EncoderLoop::AnswerAlone(Job& job) {
-  std::vector<float> vectors;
+void EncoderLoop::AnswerAlone(const Job& job) {
+  std::vector<float> values;
   std::exception_ptr failure;
   try {
-    vectors = std::move(embedder_.EmbedTokens(job.texts).values);
+    values = Read(job.texts);
   } catch (...) {
     failure = std::current_exception();
   }
-  job.then(std::move(vectors), failure);
+  job.then(std::move(values), failure);
 }
 
 }  // namespace oort::serve

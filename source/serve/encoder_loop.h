@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An encoder on a thread of its own: texts of requests that wait together become vectors together.
+// An encoder or a reranker on a thread of its own: texts of requests that wait together are read
+// together.
 #pragma once
 
 #include <condition_variable>
@@ -10,9 +11,11 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "oort/embedder.h"
+#include "oort/reranker.h"
 #include "serve/metrics.h"
 
 namespace oort::serve {
@@ -20,29 +23,31 @@ namespace oort::serve {
 /// Thread contract: any number of threads.
 class EncoderLoop {
  public:
-  using Tokens = std::vector<int32_t>;
-  /// One of both: the vectors, one behind the other, or what went wrong.
+  /// One of both: vectors or scores, one behind the other, or what went wrong.
   using Then = std::function<void(std::vector<float>, std::exception_ptr)>;
   /// Whether somebody still waits for it.
   using Wanted = std::function<bool()>;
 
   /// `aliases`: other names that requests may use. At most `most_tokens` wait.
-  EncoderLoop(Embedder embedder, std::string name, std::vector<std::string> aliases = {},
-              int64_t most_tokens = 1 << 20);
+  EncoderLoop(std::variant<Embedder, Reranker> model, std::string name,
+              std::vector<std::string> aliases = {}, int64_t most_tokens = 1 << 20);
   /// What waits is told kCancelled.
   ~EncoderLoop();
   EncoderLoop(const EncoderLoop&) = delete;
   EncoderLoop& operator=(const EncoderLoop&) = delete;
 
-  /// Calls `then` on the loop's thread. Throws kLimit where too much waits already.
-  void Submit(std::vector<Tokens> texts, Wanted wanted, Then then);
+  /// Calls `then` on the loop's thread. Throws kLimit where too much waits already. What an
+  /// embedder reads has no types.
+  void Submit(std::vector<TokenPair> texts, Wanted wanted, Then then);
 
   /// Returns when all that was submitted before is answered, and what it held is let go of: a
   /// server that shares the loop may then end.
   void Finish();
 
-  /// Its tokens and sizes only: the rest is the loop's.
-  const Embedder& embedder() const { return embedder_; }
+  /// Its tokens and sizes only: the rest is the loop's. The loop must have been made of one.
+  const Embedder& embedder() const { return std::get<Embedder>(model_); }
+  const Reranker& reranker() const { return std::get<Reranker>(model_); }
+  int64_t max_tokens() const;
   const std::string& name() const { return name_; }
   const std::vector<std::string>& aliases() const { return aliases_; }
   Metrics& metrics() { return metrics_; }
@@ -51,16 +56,17 @@ class EncoderLoop {
 
  private:
   struct Job {
-    std::vector<Tokens> texts;
+    std::vector<TokenPair> texts;
     int64_t tokens = 0;
     Wanted wanted;
     Then then;
   };
   void Run();
   void Answer(std::vector<Job> jobs);
-  void AnswerAlone(Job& job);
+  void AnswerAlone(const Job& job);
+  std::vector<float> Read(const std::vector<TokenPair>& texts);
 
-  Embedder embedder_;
+  std::variant<Embedder, Reranker> model_;
   const std::string name_;
   const std::vector<std::string> aliases_;
   const int64_t most_tokens_;

@@ -67,7 +67,7 @@ ServeOptions Checked(ServeOptions options) {
     throw Error(ErrorCode::kInvalidArgument, "two models have the name " + Quote(*twice));
   }
   for (const GraphSource& graph : options.graphs) names.push_back(graph.name);
-  if (names.empty() && !options.encoder)
+  if (names.empty() && !options.encoder && !options.reranker)
     throw Error(ErrorCode::kInvalidArgument, "there is no model to serve");
   return options;
 }
@@ -125,7 +125,7 @@ struct ModelServer::Impl {
     pool.Stop();
     workers.Stop();
     // What it still holds of the last requests are uses of the pool's models.
-    if (options.encoder) options.encoder->Finish();
+    for (EncoderLoop* loop : Encoders()) loop->Finish();
   }
 
   Services ServicesFor(Metrics& metrics) {
@@ -134,6 +134,7 @@ struct ModelServer::Impl {
             .limits = options.limits,
             .workers = workers,
             .encoder = options.encoder.get(),
+            .reranker = options.reranker.get(),
             .most_time = options.most_time,
             .quiet_time = options.quiet_time,
             .version = options.version,
@@ -146,15 +147,20 @@ struct ModelServer::Impl {
             .started = started,
             .draining = draining};
   }
+  /// The encoder and the reranker, as far as they are there.
+  std::vector<EncoderLoop*> Encoders() const {
+    std::vector<EncoderLoop*> loops = {options.encoder.get(), options.reranker.get()};
+    std::erase(loops, nullptr);
+    return loops;
+  }
   int Connections() const {
     const http::Server* const open = listening;
     return open != nullptr ? open->connections() : 0;
   }
   std::string MetricsOfAll() {
     std::vector<MeasuredModel> models = languages.Measured(pool);
-    if (options.encoder) {
-      EncoderLoop& encoder = *options.encoder;
-      models.push_back({encoder.name(), &encoder.metrics(), encoder.stats()});
+    for (EncoderLoop* loop : Encoders()) {
+      models.push_back({loop->name(), &loop->metrics(), loop->stats()});
     }
     return MetricsText(models, Connections());
   }

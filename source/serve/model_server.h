@@ -34,6 +34,7 @@ struct ServeOptions {
   size_t models_memory = 0;                    ///< of all loaded models together; 0: no limit
   std::chrono::milliseconds retry_time{5000};  ///< before a model that failed is loaded again
   std::shared_ptr<EncoderLoop> encoder;        ///< answers /v1/embeddings; may be shared or null
+  std::shared_ptr<EncoderLoop> reranker;       ///< likewise /v1/rerank
   openai::Limits limits;
   http::Limits http;
   std::chrono::seconds most_time{600};           ///< for one request

@@ -63,11 +63,12 @@ void WriteModel(JsonWriter& out, const Services& services, const ListedModel& mo
 /// All that requests can name.
 std::vector<ListedModel> AllModels(const Services& services) {
   std::vector<ListedModel> models = services.models();
-  if (services.encoder != nullptr) {
+  for (const EncoderLoop* loop : {services.encoder, services.reranker}) {
+    if (loop == nullptr) continue;
     ListedModel& model = models.emplace_back();
-    model.name = services.encoder->name();
-    model.aliases = services.encoder->aliases();
-    model.context = services.encoder->embedder().max_tokens();
+    model.name = loop->name();
+    model.aliases = loop->aliases();
+    model.context = loop->max_tokens();
   }
   return models;
 }

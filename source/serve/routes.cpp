@@ -9,12 +9,13 @@
 namespace oort::serve {
 namespace {
 
-constexpr std::array kTables = {OpenAiRoutes, EmbeddingRoutes, AnthropicRoutes, OllamaRoutes,
-                                TextRoutes,   StateRoutes,     V2Routes,        PageRoutes};
+constexpr std::array kTables = {OpenAiRoutes,    EmbeddingRoutes, RerankRoutes,
+                                AnthropicRoutes, OllamaRoutes,    TextRoutes,
+                                StateRoutes,     V2Routes,        PageRoutes};
 
 /// Clients whose base URL lacks the version ask for these; llama.cpp's server answers them, too.
 constexpr std::string_view kWithoutVersion[] = {"/chat/completions", "/completions", "/embeddings",
-                                                "/models", "/responses"};
+                                                "/models",           "/rerank",      "/responses"};
 
 }  // namespace
 

@@ -27,6 +27,7 @@ std::span<const Route> OpenAiRoutes();
 std::span<const Route> AnthropicRoutes();
 std::span<const Route> OllamaRoutes();
 std::span<const Route> EmbeddingRoutes();
+std::span<const Route> RerankRoutes();
 std::span<const Route> TextRoutes();
 std::span<const Route> StateRoutes();
 std::span<const Route> PageRoutes();

@@ -89,6 +89,14 @@ int32_t TokenId(const Json& value, const Object& component) {
   return static_cast<int32_t>(json::IntegerOf(value, component.what() + ": an id", kMaxTokenId));
 }
 
+/// 0 where a template leaves it out.
+int32_t TypeIn(const Object& piece) {
+  constexpr int64_t kMostTypes = 1 << 16;
+  return piece.Find("type_id") == nullptr
+             ? 0
+             : static_cast<int32_t>(piece.RequireInteger("type_id", kMostTypes));
+}
+
 std::vector<TemplatePart> ReadTemplate(const Object& component, std::string_view name) {
   const Object special = component.RequireMember("special_tokens");
   std::vector<TemplatePart> parts;
@@ -99,8 +107,11 @@ std::vector<TemplatePart> ReadTemplate(const Object& component, std::string_view
       const std::string id = sequence->RequireText("id");
       if (id != "A" && id != "B") throw UnknownComponent(id, "sequence");
       part.sequence = id == "A" ? 0 : 1;
+      part.type = TypeIn(*sequence);
     } else {
-      const std::string id = piece.RequireMember("SpecialToken").RequireText("id");
+      const Object token = piece.RequireMember("SpecialToken");
+      const std::string id = token.RequireText("id");
+      part.type = TypeIn(token);
       for (const Json& value : special.RequireMember(id).RequireList("ids")) {
         part.ids.push_back(TokenId(value, component));
       }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tokenizer/post_processor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "oort/error.h"
@@ -25,9 +26,9 @@ class Template final : public PostProcessor {
         if (static_cast<size_t>(part.sequence) >= sequences.size()) {
           throw Error(ErrorCode::kInvalidModel, "the template of a single text names a second one");
         }
-        out.push_back(sequences[static_cast<size_t>(part.sequence)]);
+        out.push_back({sequences[static_cast<size_t>(part.sequence)].ids, part.type});
       } else if (add_special) {
-        out.push_back(part.ids);
+        out.push_back({part.ids, part.type});
       }
     }
     sequences = std::move(out);
@@ -38,6 +39,7 @@ class Template final : public PostProcessor {
     for (const TemplatePart& part : single_) count += part.ids.size();
     return count;
   }
+  bool takes_pairs() const override { return !pair_.empty(); }
 
  private:
   std::vector<TemplatePart> single_, pair_;
@@ -52,7 +54,8 @@ class Around final : public PostProcessor {
   void Apply(Sequences& sequences, bool add_special) const override {
     if (!add_special) return;
     for (size_t i = 0; i < sequences.size(); ++i) {
-      auto& ids = sequences[i];
+      auto& ids = sequences[i].ids;
+      if (twice_between_) sequences[i].type = 0;
       if (i == 0) ids.insert(ids.begin(), first_);
       if (i > 0 && twice_between_) ids.insert(ids.begin(), last_);
       ids.push_back(last_);
@@ -75,6 +78,9 @@ class PostProcessorSequence final : public PostProcessor {
     size_t count = 0;
     for (const PostProcessorPtr& step : steps_) count += step->added();
     return count;
+  }
+  bool takes_pairs() const override {
+    return std::ranges::all_of(steps_, [](const auto& step) { return step->takes_pairs(); });
   }
 
  private:

@@ -8,8 +8,12 @@
 
 namespace oort::tokenizer {
 
-/// Ids of the sequences that stand one after the other; one to begin with.
-using Sequences = std::vector<std::vector<int32_t>>;
+struct Sequence {
+  std::vector<int32_t> ids;
+  int32_t type = 0;  ///< of all its tokens (token_type_ids)
+};
+/// Sequences that stand one after the other; one to begin with, or the two of a pair.
+using Sequences = std::vector<Sequence>;
 
 class PostProcessor {
  public:
@@ -17,6 +21,8 @@ class PostProcessor {
   virtual void Apply(Sequences& sequences, bool add_special) const = 0;
   /// How many tokens it adds to a single text.
   virtual size_t added() const = 0;
+  /// Whether it knows what stands around two texts.
+  virtual bool takes_pairs() const { return true; }
 };
 using PostProcessorPtr = std::unique_ptr<const PostProcessor>;
 
@@ -24,6 +30,7 @@ using PostProcessorPtr = std::unique_ptr<const PostProcessor>;
 struct TemplatePart {
   std::vector<int32_t> ids;
   int sequence = -1;  ///< 0: the text, 1: the second text of a pair
+  int32_t type = 0;   ///< of its tokens
 };
 
 PostProcessorPtr MakeTemplate(std::vector<TemplatePart> single, std::vector<TemplatePart> pair);

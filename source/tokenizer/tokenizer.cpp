@@ -132,10 +132,10 @@ void Tokenizer::Impl::EncodeInto(std::string_view text, const EncodeOptions& opt
   if (pipeline.truncation) Truncate(ids, *pipeline.truncation, added);
   if (post != nullptr) {
     tokenizer::Sequences sequences;
-    sequences.push_back(std::move(ids));
+    sequences.push_back({std::move(ids)});
     post->Apply(sequences, options.add_special);
     ids.clear();
-    for (const auto& sequence : sequences) ids.insert(ids.end(), sequence.begin(), sequence.end());
+    for (const auto& [part, type] : sequences) ids.insert(ids.end(), part.begin(), part.end());
   }
   if (pipeline.padding) Pad(ids, *pipeline.padding);
 }
@@ -199,6 +199,25 @@ std::vector<int32_t> Tokenizer::Encode(std::string_view text, EncodeOptions opti
     const std::lock_guard lock(impl_->mutex);
     impl_->idle.push_back(std::move(scratch));
     return ids;
+  });
+}
+
+TokenPair Tokenizer::JoinPair(std::vector<int32_t> first, std::vector<int32_t> second) const {
+  return Guarded([&] {
+    tokenizer::Sequences sequences = {{std::move(first), 0}, {std::move(second), 1}};
+    if (const tokenizer::PostProcessor* post = impl_->pipeline.post_processor.get()) {
+      if (!post->takes_pairs()) {
+        throw Error(ErrorCode::kUnsupported,
+                    "the tokenizer does not say which tokens stand around two texts");
+      }
+      post->Apply(sequences, true);
+    }
+    TokenPair pair;
+    for (const auto& [ids, type] : sequences) {
+      pair.ids.insert(pair.ids.end(), ids.begin(), ids.end());
+      pair.types.insert(pair.types.end(), ids.size(), type);
+    }
+    return pair;
   });
 }
 

@@ -56,18 +56,36 @@ Whole Parse(const AnswerParserOptions& options, const std::string& text, uint32_
   return whole;
 }
 
+struct AnswerCase {
+  AnswerParserOptions options;
+  std::string text;
+  Whole whole;
+};
+
+/// However the text is cut.
+void ExpectParts(const std::vector<AnswerCase>& cases) {
+  for (const AnswerCase& one : cases) {
+    for (uint32_t seed = 0; seed < 40; ++seed) {
+      const Whole whole = Parse(one.options, one.text, seed);
+      EXPECT_EQ(whole.content, one.whole.content) << one.text << " seed " << seed;
+      EXPECT_EQ(whole.reasoning, one.whole.reasoning) << one.text << " seed " << seed;
+      ASSERT_EQ(whole.calls.size(), one.whole.calls.size()) << one.text << " seed " << seed;
+      for (size_t i = 0; i < whole.calls.size(); ++i) {
+        EXPECT_EQ(whole.calls[i].name, one.whole.calls[i].name) << one.text;
+        EXPECT_EQ(whole.calls[i].arguments, one.whole.calls[i].arguments) << one.text;
+        EXPECT_EQ(whole.calls[i].id, one.whole.calls[i].id) << one.text;
+      }
+    }
+  }
+}
+
 TEST(AnswerParser, TakesAnswersApart) {
-  struct Case {
-    AnswerParserOptions options;
-    std::string text;
-    Whole whole;
-  };
   const AnswerParserOptions plain;
   const AnswerParserOptions thinks{.reasoning = true};
   const AnswerParserOptions hermes{.tools = ToolStyle::kHermes, .reasoning = true};
   const AnswerParserOptions llama{.tools = ToolStyle::kLlama3};
   const AnswerParserOptions mistral{.tools = ToolStyle::kMistral};
-  const std::vector<Case> cases = {
+  ExpectParts({
       {plain, "<think>a</think> <tool_call>", {"<think>a</think> <tool_call>", "", {}}},
       {plain, " a\n", {" a\n", "", {}}},
       {thinks,
@@ -111,20 +129,55 @@ TEST(AnswerParser, TakesAnswersApart) {
        {"", "", {{"f", "{}", "x1"}, {"g", "{}", ""}}}},
       {mistral, "[1, 2]", {"[1, 2]", "", {}}},
       {mistral, "Hi", {"Hi", "", {}}},
-  };
-  for (const Case& one : cases) {
-    for (uint32_t seed = 0; seed < 40; ++seed) {
-      const Whole whole = Parse(one.options, one.text, seed);
-      EXPECT_EQ(whole.content, one.whole.content) << one.text << " seed " << seed;
-      EXPECT_EQ(whole.reasoning, one.whole.reasoning) << one.text << " seed " << seed;
-      ASSERT_EQ(whole.calls.size(), one.whole.calls.size()) << one.text << " seed " << seed;
-      for (size_t i = 0; i < whole.calls.size(); ++i) {
-        EXPECT_EQ(whole.calls[i].name, one.whole.calls[i].name) << one.text;
-        EXPECT_EQ(whole.calls[i].arguments, one.whole.calls[i].arguments) << one.text;
-        EXPECT_EQ(whole.calls[i].id, one.whole.calls[i].id) << one.text;
-      }
-    }
-  }
+  });
+}
+
+TEST(AnswerParser, TellsChannelsApart) {
+  AnswerParserOptions plain;
+  plain.harmony = true;
+  AnswerParserOptions tools = plain;
+  tools.tools = ToolStyle::kHarmony;
+  const std::string analysis = "<|channel|>analysis<|message|>Let me < see|>.<|end|>";
+  const std::string again = "<|start|>assistant";
+  const std::string final = "<|channel|>final<|message|>It is 4.";
+  const std::string call =
+      "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": 1}";
+  ExpectParts({
+      {plain, analysis + again + final + "<|return|>", {"It is 4.", "Let me < see|>.", {}}},
+      {plain, final, {"It is 4.", "", {}}},
+      {plain, " " + again + final, {"It is 4.", "", {}}},
+      {plain, "No channels at all", {"No channels at all", "", {}}},
+      {plain, "to", {"to", "", {}}},
+      {plain, "{\"a\": 1}", {"{\"a\": 1}", "", {}}},
+      {plain, "<|channel|>analysis<|message|>cut sho", {"", "cut sho", {}}},
+      {plain, "<|channel|>anal", {"", "", {}}},
+      {plain, analysis + "<|start|>assis", {"", "Let me < see|>.", {}}},
+      {plain,
+       analysis + again + analysis + again + final,
+       {"It is 4.", "Let me < see|>.\nLet me < see|>.", {}}},
+      // A model that forgets the end of a message.
+      {plain, "<|channel|>analysis<|message|>hm" + final, {"It is 4.", "hm", {}}},
+      {plain, "<|channel|>analysis<|message|>hm" + again + final, {"It is 4.", "hm", {}}},
+      {plain, analysis + " left over", {" left over", "Let me < see|>.", {}}},
+      {plain, "<|channel|>commentary<|message|>First this.<|end|>", {"First this.", "", {}}},
+      {plain, call, {"{\"a\": 1}", "", {}}},
+      {tools,
+       analysis + again + call + "<|call|>",
+       {"", "Let me < see|>.", {{"f", "{\"a\": 1}", ""}}}},
+      {tools,
+       " to=functions.g<|channel|>commentary<|message|><|call|>",
+       {"", "", {{"g", "{}", ""}}}},
+      {tools,
+       "<|channel|>commentary<|message|>Look:<|end|>" + again + call + "<|call|>" + again +
+           "<|channel|>analysis to=python<|message|>1+1",
+       {"Look:", "", {{"f", "{\"a\": 1}", ""}, {"python", "1+1", ""}}}},
+      {tools, again + "<|channel|>commentary to=functions.f", {"", "", {}}},
+  });
+  // A header without an end is a text, and ends the reading of it.
+  AnswerParser parser(plain);
+  const std::string endless = "<|channel|>" + std::string(3000, 'x') + "<|channel|>";
+  EXPECT_EQ(parser.Push(endless).content.substr(0, 12), "<|channel|>x");
+  parser.Finish();
 }
 
 TEST(AnswerParser, StreamsArguments) {
@@ -145,6 +198,9 @@ TEST(ToolStyle, IsFoundInTheTemplate) {
   EXPECT_EQ(ToolStyleOf("{{ '[TOOL_CALLS]' }}"), ToolStyle::kMistral);
   EXPECT_EQ(ToolStyleOf("<|start_header_id|>ipython"), ToolStyle::kLlama3);
   EXPECT_EQ(ToolStyleOf("{{ messages }}"), ToolStyle::kNone);
+  EXPECT_EQ(ToolStyleOf("<|channel|>final<|message|>{{ m.content }}"), ToolStyle::kHarmony);
+  EXPECT_TRUE(IsHarmony("<|channel|>final<|message|>"));
+  EXPECT_FALSE(IsHarmony("<|message|>"));
 }
 
 constexpr const char* kTools = R"([

@@ -183,6 +183,30 @@ def test_encoders_embed():
         encoder.generate("x")
 
 
+def test_rerankers_score():
+    known = json.loads(pathlib.Path("test/encoders/xlm_roberta_reranker/answers.json").read_text(encoding="utf-8"))
+    query = known[0]["query"]
+    pairs = [entry for entry in known if entry["query"] == query]
+    texts = [entry["document"] for entry in pairs]
+    reranker = oort.Reranker("test/encoders/xlm_roberta_reranker", threads=1)
+    scores = reranker.score(query, texts)
+    assert numpy.allclose(scores, [entry["score"] for entry in pairs], atol=1e-4)
+    best = reranker.rank(query, texts, top=2)
+    assert len(best) == 2 and best[0] == (int(numpy.argmax(scores)), max(scores)) and best[0][1] >= best[1][1]
+    raw = oort.Reranker("test/encoders/xlm_roberta_reranker", raw_scores=True, max_tokens=40, threads=1)
+    assert numpy.allclose(raw.score(query, texts), [entry["logit"] for entry in pairs], atol=1e-4)
+    assert raw.max_tokens == 40 and raw.score(query, []) == [] and len(raw.tokenizer()) > 0
+    with pytest.raises(oort.Unsupported, match="reranker"):
+        oort.Reranker("test/encoders/tiny_bert")
+
+
+def test_folders_of_hugging_face_embed():
+    known = json.loads(pathlib.Path("test/encoders/mpnet/answers.json").read_text(encoding="utf-8"))
+    embedder = oort.Embedder("test/encoders/mpnet", normalize=False, threads=1)
+    vectors = embedder.embed([entry["text"] for entry in known])
+    assert numpy.allclose(vectors, [entry["mean"] for entry in known], atol=1e-4)
+
+
 def test_decoders_do_not_embed(storyteller):
     with pytest.raises(oort.Unsupported, match="encoder"):
         storyteller.embed(["a"])

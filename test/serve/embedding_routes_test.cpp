@@ -78,7 +78,7 @@ TEST(EncoderLoop, FinishesWithNothingHeld) {
     held.push_back(lease);
     const bool wanted = i % 3 != 0;
     loop.Submit(
-        {{1, 2, 3}}, [wanted] { return wanted; },
+        {TokenPair{{1, 2, 3}, {}}}, [wanted] { return wanted; },
         [lease = std::move(lease)](const std::vector<float>&, const std::exception_ptr&) {});
   }
   loop.Finish();
@@ -105,7 +105,7 @@ TEST(EncoderLoop, TellsWhoWaitsThatItEnds) {
   std::atomic<int> answered = 0;
   {
     EncoderLoop loop(TinyBert(), "minilm", {}, 8);
-    const std::vector<EncoderLoop::Tokens> text = {{2, 5, 3}};
+    const std::vector<TokenPair> text = {{{2, 5, 3}, {}}};
     int refused = 0;
     for (int i = 0; i < 200; ++i) {
       try {

@@ -9,7 +9,9 @@ import unittest
 import urllib.error
 import urllib.request
 
-from server import ENCODER, SECONDS, SOURCE, TOOL_TEMPLATE, Server, each_row, go_on_in, storyteller_with, with_rows
+from server import (
+    ENCODER, RERANKER, SECONDS, SOURCE, TOOL_TEMPLATE, Server, each_row, go_on_in, storyteller_with, with_rows,
+)  # fmt: skip
 
 go_on_in("openai")
 try:
@@ -42,6 +44,8 @@ POSTS = [
     ("/v1/responses", {"input": "Hi", "max_output_tokens": 4, "stream": True}, "ResponsesEvent"),
     ("/v1/embeddings", {"input": ["a cat", "a dog"]}, None),
     ("/v1/embeddings", {"input": "a cat", "encoding_format": "base64", "model": "minilm"}, None),
+    ("/v1/rerank", {"query": "a cat", "documents": ["a dog", {"text": "cats"}], "top_n": 1, "model": "ranker"}, None),
+    ("/v2/rerank", {"query": "a cat", "documents": ["a dog"], "return_documents": False}, None),
     ("/v1/messages", {**CHAT, "system": "Be kind.", "stop_sequences": ["x"]}, None),
     ("/v1/messages", {**CHAT, "max_tokens": 99, "tools": [{"name": "now"}], "tool_choice": {"type": "any"}}, None),
     ("/api/chat", {"messages": TALK, "stream": False, "options": {"num_predict": 4}}, None),
@@ -58,6 +62,7 @@ BAD = [
     ("/v1/completions", {}),
     ("/v1/responses", {"input": "Hi", "store": True}),
     ("/v1/embeddings", {"input": ""}),
+    ("/v1/rerank", {"query": "", "documents": ["a dog"]}),
     ("/v1/messages", {"messages": TALK}),
     ("/api/chat", {"messages": 5}),
     ("/api/generate", {}),
@@ -75,7 +80,8 @@ class OpenApiTest(unittest.TestCase):
     def setUpClass(cls):
         folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         model = storyteller_with(TOOL_TEMPLATE, folder)
-        options = ("--quiet", "--encoder", f"minilm={ENCODER}", "--graph", f"digits={SOURCE / 'models/digits'}")
+        options = ("--quiet", "--encoder", f"minilm={ENCODER}", "--reranker", f"ranker={RERANKER}", "--graph",
+                   f"digits={SOURCE / 'models/digits'}")  # fmt: skip
         cls.server = cls.enterClassContext(Server(*options, model=model))
         cls.document = json.loads(cls.ask("/openapi.json")[1])
 

@@ -13,6 +13,7 @@ OORT = os.environ.get("OORT", "build/oort")
 SOURCE = pathlib.Path(os.environ.get("OORT_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
 STORYTELLER = SOURCE / "models/storyteller"
 ENCODER = SOURCE / "test/encoders/tiny_bert"
+RERANKER = SOURCE / "test/encoders/bert_reranker"
 SECONDS = 120  # to wait for what must come
 # Of a model that knows tools: it is told their names, and reads calls and results.
 TOOL_TEMPLATE = (
