@@ -8,6 +8,7 @@
 
 #include "core/problems.h"
 #include "oort/error.h"
+#include "parser/huggingface/config.h"
 #include "parser/huggingface/folder.h"
 #include "parser/safetensors/safetensors.h"
 #include "text/json.h"
@@ -15,6 +16,7 @@
 namespace oort {
 namespace {
 
+using huggingface::ActivationNamed;
 using huggingface::Folder;
 
 struct EncoderDecoderFamily {
@@ -92,18 +94,6 @@ int64_t SizeIn(const json::Object& file, std::string_view key, std::optional<int
   return size;
 }
 
-Activation ActivationOf(const json::Object& file, std::string_view name) {
-  if (name == "relu") return Activation::kRelu;
-  if (name == "gelu") return Activation::kGelu;
-  if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_pytorch_tanh") {
-    return Activation::kGeluTanh;
-  }
-  if (name == "silu" || name == "swish") return Activation::kSilu;
-  throw Error(ErrorCode::kUnsupported, file.what() + ": the activation " +
-                                           Quote(std::string(name)) +
-                                           " is not known; relu, gelu, gelu_new and silu are");
-}
-
 constexpr int64_t kMostLayersOfStack = 4096;
 
 void ReadT5(const json::Object& file, EncoderDecoderConfig& config) {
@@ -126,7 +116,7 @@ void ReadT5(const json::Object& file, EncoderDecoderConfig& config) {
   config.gated = feed.starts_with(kGated);
   if (config.gated) feed.remove_prefix(kGated.size());
   config.activation =
-      config.gated && feed == "gelu" ? Activation::kGeluTanh : ActivationOf(file, feed);
+      config.gated && feed == "gelu" ? Activation::kGeluTanh : ActivationNamed(feed);
   // Those whose head is not the embeddings do not scale what goes into it.
   const bool tied = file.Bool("tie_word_embeddings").value_or(true);
   if (file.Bool("scale_decoder_outputs").value_or(tied)) {
@@ -149,7 +139,7 @@ void ReadBart(const json::Object& file, EncoderDecoderConfig& config) {
   config.post_norms = true;
   config.epsilon = 1e-5F;
   config.positions = SizeIn(file, "max_position_embeddings", 1024);
-  config.activation = ActivationOf(file, file.Text("activation_function").value_or("gelu"));
+  config.activation = ActivationNamed(file.Text("activation_function").value_or("gelu"));
   config.attention_scale = 1 / std::sqrt(static_cast<float>(config.head_dim));
   if (file.Bool("scale_embedding").value_or(false)) {
     config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
