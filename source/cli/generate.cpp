@@ -8,6 +8,7 @@
 #include "cli/constraint_options.h"
 #include "cli/language.h"
 #include "llm/encoder_decoder.h"
+#include "oort/picture_reader.h"
 
 namespace oort::cli {
 namespace {
@@ -17,6 +18,7 @@ struct GenerateArguments {
   AnswerOptions answer;
   ConstraintOptions form;
   std::string prompt, system, lora;
+  std::vector<std::string> images;
   bool raw = false, json = false, ignore_end = false;
   int logprobs = -1;
   int64_t n = 1, best_of = 0, min_tokens = 0;
@@ -32,6 +34,7 @@ struct GenerateArguments {
 /// Before anything is loaded: throws a UsageError for what makes no sense.
 void GenerateArguments::Settle() {
   if (raw && !system.empty()) throw UsageError("--system has no place in a --raw prompt");
+  if (raw && !images.empty()) throw UsageError("--image has no place in a --raw prompt");
   answer.Settle();
   for (const auto& [name, made] : {std::pair("--best-of", best_of), {"--beams", beams.width}}) {
     if (made > 0 && made < n) throw UsageError(std::string(name) + " is at least --n");
@@ -52,10 +55,41 @@ std::string ReadPrompt(const GenerateArguments& options) {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
-std::vector<int32_t> PromptTokens(const GenerateArguments& options, const LanguageModel& model) {
+using Pictures = std::vector<std::shared_ptr<const Picture>>;
+
+/// A message with its pictures before the text.
+std::vector<int32_t> PromptAbout(const GenerateArguments& options, const LanguageModel& model,
+                                 const std::string& text, const Pictures& pictures) {
+  Json messages = Json::array();
+  const auto say = [&](const char* role, Json content) {
+    messages.push_back({{"role", role}, {"content", std::move(content)}});
+  };
+  if (!options.system.empty()) say("system", options.system);
+  Json parts = Json::array();
+  for (size_t i = 0; i < pictures.size(); ++i) parts.push_back({{"type", "image"}});
+  parts.push_back({{"type", "text"}, {"text", text}});
+  say("user", std::move(parts));
+  ChatInputs inputs;
+  inputs.messages = messages.dump();
+  return model.EncodeChat(inputs, "default", {}, pictures);
+}
+
+Pictures ReadPictures(const GenerateArguments& options,
+                      const std::shared_ptr<const LanguageModel>& model) {
+  PictureReader reader(model);
+  Pictures pictures;
+  for (const std::string& path : options.images) {
+    pictures.push_back(reader.Read(std::filesystem::path(path)));
+  }
+  return pictures;
+}
+
+std::vector<int32_t> PromptTokens(const GenerateArguments& options, const LanguageModel& model,
+                                  const Pictures& pictures) {
   const std::string text = ReadPrompt(options);
   CheckPrompt(text);
   if (options.raw) return model.tokenizer().Encode(text);
+  if (!pictures.empty()) return PromptAbout(options, model, text, pictures);
   std::vector<ChatMessage> messages;
   if (!options.system.empty()) messages.push_back({"system", options.system});
   messages.push_back({"user", text});
@@ -135,6 +169,7 @@ void CheckTextArguments(const GenerateArguments& options) {
   };
   refuse(!options.system.empty(), "--system");
   refuse(!options.lora.empty(), "--lora");
+  refuse(!options.images.empty(), "--image");
   refuse(!options.language.draft.empty(), "--draft");
   refuse(!options.language.ranks.empty(), "--ranks");
   refuse(options.Made() > 1 || options.beams.width > 0, "--n, --best-of or --beams");
@@ -191,8 +226,10 @@ int Generate(GenerateArguments& options) {
   const Clock::time_point start = Clock::now();
   if (!options.lora.empty()) options.language.adapters = {{"lora", options.lora}};
   const auto model = options.language.Load();
-  const std::vector<int32_t> prompt = PromptTokens(options, *model);
+  const Pictures pictures = ReadPictures(options, model);
+  const std::vector<int32_t> prompt = PromptTokens(options, *model, pictures);
   GenerateRequest request = options.answer.Request(prompt);
+  request.pictures = pictures;
   request.sampling.top_logprobs = options.logprobs;
   request.ignore_end = options.ignore_end;
   request.constraint = options.form.Compile(*model);
@@ -255,6 +292,11 @@ Action AddGenerate(CLI::App& app) {
   app.add_option("--lora", options->lora,
                  "A LoRA adapter for MODEL: a folder of PEFT, or a GGUF for a GGUF")
       ->check(CLI::ExistingPath);
+  app.add_option("--image", options->images,
+                 "A picture that the prompt is about: PNG, JPEG, BMP or PPM; may be repeated")
+      ->check(CLI::ExistingFile)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--system", options->system, "What the model is told to be");
   app.add_flag("--raw", options->raw, "The prompt is the text itself: no chat template");
   options->answer.Add(app);
