@@ -84,7 +84,7 @@ struct SequenceSlice {
   int32_t adapter = -1;  ///< of LanguageModel::adapters; below 0: none
 };
 
-/// A row of a step that stands for a part of a picture: what goes in place of its token's embedding.
+/// A row of a step that stands for part of a picture: what goes in place of its token's embedding.
 struct PictureRow {
   int64_t row = 0;
   const float* embedding = nullptr;

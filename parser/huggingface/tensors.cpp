@@ -139,8 +139,9 @@ class HubMapper {
   /// A convolution's weight is a matrix with a row for each output.
   void PlaceVision(const safetensors::Entry& entry, PlacedTensor placed) {
     if (placed.rank != 1 && placed.rank != 2 && placed.rank != 4) {
-      problems_.Add(ErrorCode::kUnsupported, Quote(entry.name) + " is no vector, no matrix, and no "
-                                                                 "weight of a convolution");
+      problems_.Add(ErrorCode::kUnsupported, Quote(entry.name) +
+                                                 " is no vector, no matrix, and no "
+                                                 "weight of a convolution");
       return;
     }
     placed.columns = 1;

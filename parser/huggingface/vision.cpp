@@ -99,10 +99,9 @@ PictureFormat ReadFormat(const json::Object& file, int64_t image) {
   const int64_t along = (longest + format.tile - 1) / format.tile;
   format.most_tiles = format.splits ? along * along + 1 : 1;
   if (format.most_tiles > kMostTiles) {
-    throw Error(ErrorCode::kUnsupported, file.what() + ": pictures of up to " +
-                                             std::to_string(format.most_tiles) +
-                                             " tiles; at most " + std::to_string(kMostTiles) +
-                                             " can be read");
+    throw Error(ErrorCode::kUnsupported,
+                file.what() + ": pictures of up to " + std::to_string(format.most_tiles) +
+                    " tiles; at most " + std::to_string(kMostTiles) + " can be read");
   }
   return format;
 }
@@ -120,10 +119,9 @@ json::Json LanguageConfig(const json::Json& config) {
   const json::Object inner = file.RequireMember("text_config");
   const std::string_view language = inner.Text("model_type").value_or("llama");
   if (language != "llama") {
-    throw Error(ErrorCode::kUnsupported, "config.json: the language model of " +
-                                             Quote(std::string(family->name)) + " is " +
-                                             Quote(std::string(language)) +
-                                             "; only llama's can be read in it");
+    throw Error(ErrorCode::kUnsupported,
+                "config.json: the language model of " + Quote(std::string(family->name)) + " is " +
+                    Quote(std::string(language)) + "; only llama's can be read in it");
   }
   json::Json text = file.Require("text_config");
   // What both could say the whole model's config decides.

@@ -72,7 +72,8 @@ class VisionWriter : TableWriter {
         .Set("bias", Value(true))
         .Set("padding_mode", Value(std::string("zeros")));
     const int patches = graph_.AddOne(std::move(convolution), {pixels});
-    const int rows = Permute(name + ".rows", Reshape(name + ".flat", patches, {hidden, -1}), {1, 0});
+    const int rows =
+        Permute(name + ".rows", Reshape(name + ".flat", patches, {hidden, -1}), {1, 0});
     return Expression(kModel + "embeddings", "add(@0,@1)", {rows, Positions()});
   }
 

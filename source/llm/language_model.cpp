@@ -271,7 +271,8 @@ std::shared_ptr<const LanguageModel> LanguageModel::LoadRank(
       impl->info = InfoOf(checkpoint->config(), checkpoint->file_bytes(), decoder);
       impl->info.vision = vision != nullptr;
       if (reads_pictures) {
-        impl->vision = std::make_unique<VisionTower>(*vision, LoadingOf(options, IsExact(impl->info, options)));
+        impl->vision = std::make_unique<VisionTower>(
+            *vision, LoadingOf(options, IsExact(impl->info, options)));
         impl->info.weight_bytes += impl->vision->weight_bytes();
       }
     }
@@ -401,10 +402,9 @@ RenderedChat LanguageModel::Impl::Render(const ChatInputs& inputs, std::string_v
   }
   if (found->problem) throw Error(*found->problem);
   ChatInputs completed = inputs;
-  const bool takes_parts =
-      info.vision && (found->text.find("['type']") != std::string::npos ||
-                      found->text.find("[\"type\"]") != std::string::npos ||
-                      found->text.find(".type") != std::string::npos);
+  const bool takes_parts = info.vision && (found->text.find("['type']") != std::string::npos ||
+                                           found->text.find("[\"type\"]") != std::string::npos ||
+                                           found->text.find(".type") != std::string::npos);
   if (takes_parts) completed.messages = ContentInParts(completed.messages);
   if (completed.special_tokens.empty()) completed.special_tokens = special_tokens;
   return found->parsed->RenderMarked(completed, limits);

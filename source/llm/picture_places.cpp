@@ -29,9 +29,9 @@ PicturePlaces::PicturePlaces(std::vector<std::shared_ptr<const Picture>> picture
   }
   const int64_t places = std::ranges::count(prompt, token);
   if (places != rows) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "the prompt has " + std::to_string(places) + " tokens for pictures, which have " +
-                    std::to_string(rows) + " rows");
+    throw Error(ErrorCode::kInvalidArgument, "the prompt has " + std::to_string(places) +
+                                                 " tokens for pictures, which have " +
+                                                 std::to_string(rows) + " rows");
   }
   size_t index = 0;
   int64_t row = 0;  // of that picture

@@ -79,8 +79,7 @@ std::shared_ptr<const Picture> VisionTower::Encode(const PictureTiles& tiles) co
   const std::lock_guard lock(mutex_);
   for (int64_t tile = 0; tile < count; ++tile) {
     // One at a time: memory does not grow with the picture.
-    const Tensor input(DType::kF32, Shape{1, 3, format_.tile, format_.tile},
-                       tiles.pixels.buffer(),
+    const Tensor input(DType::kF32, Shape{1, 3, format_.tile, format_.tile}, tiles.pixels.buffer(),
                        tiles.pixels.offset() + static_cast<size_t>(tile * pixels) * sizeof(float));
     const std::vector<Tensor> rows = session_->Forward({input});
     to = std::ranges::copy(rows.at(0).span<float>(), to).out;
@@ -106,13 +105,15 @@ RenderedChat WithPictures(const RenderedChat& chat, std::string_view place,
   const auto move_users = [&](size_t until) {
     for (; user < chat.user.size() && chat.user[user].begin < until; ++user) {
       const TextRange& range = chat.user[user];
-      made.user.push_back({range.begin + static_cast<size_t>(shift),
-                           range.end + static_cast<size_t>(shift)});
+      made.user.push_back(
+          {range.begin + static_cast<size_t>(shift), range.end + static_cast<size_t>(shift)});
     }
   };
   for (size_t at = chat.text.find(place); at != std::string::npos;) {
     const size_t end = at + place.size();
-    const auto touches = [&](const TextRange& range) { return range.begin < end && at < range.end; };
+    const auto touches = [&](const TextRange& range) {
+      return range.begin < end && at < range.end;
+    };
     if (std::ranges::any_of(chat.user, touches)) {
       at = chat.text.find(place, at + 1);
       continue;

@@ -28,8 +28,8 @@ double RatioOf(const Size& size) {
 Size WithLongest(Size size, int64_t longest) {
   const double ratio = RatioOf(size);
   const bool wide = size.width >= size.height;
-  int64_t other = wide ? static_cast<int64_t>(static_cast<double>(longest) / ratio)
-                       : Scaled(longest, ratio);
+  int64_t other =
+      wide ? static_cast<int64_t>(static_cast<double>(longest) / ratio) : Scaled(longest, ratio);
   other = std::max<int64_t>(1, other + other % 2);
   return wide ? Size{longest, other} : Size{other, longest};
 }

@@ -30,9 +30,8 @@ Json ReadContent(const Json& content, const std::string& path, const Limits& lim
     const std::string type(part.Text("type").value_or(""));
     if (type == "image_url") {
       if (pictures.size() == limits.pictures) {
-        part.Fail("image_url",
-                  "is one picture more than the " + std::to_string(limits.pictures) +
-                      " that a request may have");
+        part.Fail("image_url", "is one picture more than the " + std::to_string(limits.pictures) +
+                                   " that a request may have");
       }
       pictures.push_back(ReadPictureSource(part));
       has_pictures = true;
@@ -198,8 +197,8 @@ GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const
   fields.CheckAllKnown();
   ApplyTools(tools, served, common.holds_json, common.request, call);
   common.request.pictures = ReadPictures(sources, served);
-  std::vector<int32_t> prompt = served.model->EncodeChat(inputs, "default", limits.chat_template,
-                                                         common.request.pictures);
+  std::vector<int32_t> prompt =
+      served.model->EncodeChat(inputs, "default", limits.chat_template, common.request.pictures);
   if (splits) ApplyReasoning(served, prompt, call);
   // One that is held to a form begins with that, whatever the prompt has begun.
   if (common.request.constraint != nullptr) call.parts.begins_in_reasoning = false;

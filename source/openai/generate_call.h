@@ -49,7 +49,7 @@ struct ServedModel {
   int64_t max_tokens = -1;           ///< of a chat's answer that does not say; -1: as many as fit
   SamplingOptions sampling = DefaultSampling();  ///< of requests that do not say
   std::shared_ptr<AnswerForms> forms = std::make_shared<AnswerForms>();  ///< of this model
-  std::string adapter;      ///< the LoRA adapter of the model that answers; empty: none
+  std::string adapter;  ///< the LoRA adapter of the model that answers; empty: none
   /// Reads the picture in a file's bytes; empty where pictures are refused.
   std::function<std::shared_ptr<const Picture>(std::span<const std::byte>)> read_picture;
   std::string fingerprint;  ///< answers are comparable only under the same; empty: none

@@ -121,8 +121,7 @@ TEST_P(VisionModel, AnswersAsTransformers) {
       while (engine.Step()) {
       }
       for (size_t i = 0; i < ids.size(); ++i) {
-        EXPECT_EQ(engine.Take(ids[i])->tokens,
-                  i % 2 == 1 ? said : Tokens(answers[i / 2]["tokens"]))
+        EXPECT_EQ(engine.Take(ids[i])->tokens, i % 2 == 1 ? said : Tokens(answers[i / 2]["tokens"]))
             << i;
       }
       if (cache == 192 && GetParam() == "smolvlm") {
@@ -180,12 +179,24 @@ TEST(VisionRequest, IsRefusedWhereRowsAndTokensDiffer) {
   const auto picture = reader.Read(kCheckpoints / "vision_tall.png");
   const std::vector<int32_t> prompt = model->EncodeChat(Asked("What?"), "default", {}, {{picture}});
   Engine engine(model, {.threads = 1});
-  testing::ExpectThrows([&] { engine.Submit(Greedy({7, 8}, {picture}, 1)); }, ErrorCode::kInvalidArgument, "0 tokens for pictures");
-  testing::ExpectThrows([&] { engine.Submit(Greedy(prompt, {picture, picture}, 1)); }, ErrorCode::kInvalidArgument, "tokens for pictures");
-  testing::ExpectThrows([&] { engine.Submit(Greedy(prompt, {nullptr}, 1)); }, ErrorCode::kInvalidArgument, "is none that this model has read");
-  testing::ExpectThrows([&] { model->EncodeChat(Asked("What?", 2), "default", {}, {{picture}}); }, ErrorCode::kInvalidArgument, "for pictures than");
-  testing::ExpectThrows([&] { model->EncodeChat(Asked("What?", 0), "default", {}, {{picture}}); }, ErrorCode::kInvalidArgument, "for pictures than");
-  testing::ExpectThrows([&] { model->EncodePicture({}); }, ErrorCode::kInvalidArgument, "CutTiles makes them");
+  testing::ExpectThrows(
+      [&] {
+        engine.Submit(Greedy({7, 8}, {picture}, 1));
+      },
+      ErrorCode::kInvalidArgument, "0 tokens for pictures");
+  testing::ExpectThrows(
+      [&] {
+        engine.Submit(Greedy(prompt, {picture, picture}, 1));
+      },
+      ErrorCode::kInvalidArgument, "tokens for pictures");
+  testing::ExpectThrows([&] { engine.Submit(Greedy(prompt, {nullptr}, 1)); },
+                        ErrorCode::kInvalidArgument, "is none that this model has read");
+  testing::ExpectThrows([&] { model->EncodeChat(Asked("What?", 2), "default", {}, {{picture}}); },
+                        ErrorCode::kInvalidArgument, "for pictures than");
+  testing::ExpectThrows([&] { model->EncodeChat(Asked("What?", 0), "default", {}, {{picture}}); },
+                        ErrorCode::kInvalidArgument, "for pictures than");
+  testing::ExpectThrows([&] { model->EncodePicture({}); }, ErrorCode::kInvalidArgument,
+                        "CutTiles makes them");
   // Without pictures the tokens are what they are.
   EXPECT_EQ(engine.Generate(Greedy(prompt, {}, 2)).tokens.size(), 2U);
 }
@@ -209,18 +220,23 @@ TEST(VisionRequest, IsRefusedByAModelOfText) {
   const auto model = Model("llama");
   EXPECT_EQ(model->picture_format(), nullptr);
   PictureReader reader(model);
-  testing::ExpectThrows([&] { reader.Read(kCheckpoints / "vision_tall.png"); }, ErrorCode::kUnsupported, "reads text alone");
+  testing::ExpectThrows([&] { reader.Read(kCheckpoints / "vision_tall.png"); },
+                        ErrorCode::kUnsupported, "reads text alone");
   Engine engine(model, {.threads = 1});
-  testing::ExpectThrows([&] { engine.Submit(Greedy({3}, {nullptr}, 1)); }, ErrorCode::kUnsupported, "reads text alone");
+  testing::ExpectThrows([&] { engine.Submit(Greedy({3}, {nullptr}, 1)); }, ErrorCode::kUnsupported,
+                        "reads text alone");
 }
 
 TEST(PictureReader, RefusesWhatIsNoPictureOrTooLarge) {
   const auto model = Model("smolvlm");
   PictureReader reader(model, {.most_pixels = 40 * 40});
   const std::string text = "no picture";
-  testing::ExpectThrows([&] { reader.Read(std::as_bytes(std::span(text))); }, ErrorCode::kInvalidModel, "neither");
-  testing::ExpectThrows([&] { reader.Read(kCheckpoints / "vision_wide.png"); }, ErrorCode::kLimit, "more than");
-  testing::ExpectThrows([&] { reader.Read(std::span<const std::byte>()); }, ErrorCode::kInvalidModel, "neither");
+  testing::ExpectThrows([&] { reader.Read(std::as_bytes(std::span(text))); },
+                        ErrorCode::kInvalidModel, "neither");
+  testing::ExpectThrows([&] { reader.Read(kCheckpoints / "vision_wide.png"); }, ErrorCode::kLimit,
+                        "more than");
+  testing::ExpectThrows([&] { reader.Read(std::span<const std::byte>()); },
+                        ErrorCode::kInvalidModel, "neither");
   const std::string whole = testing::FileBytes(kCheckpoints / "vision_tall.png");
   for (size_t length = 0; length < whole.size(); length += 7) {
     const std::string cut = whole.substr(0, length);
@@ -263,7 +279,8 @@ TEST(CutTiles, TakesPicturesOfEveryShape) {
   PictureFormat unlimited = format;
   unlimited.longest_side = 0;
   unlimited.most_tiles = 10;
-  testing::ExpectThrows([&] { CutTiles(MakeImage(3000, 3000, 3), unlimited); }, ErrorCode::kLimit, "make it smaller");
+  testing::ExpectThrows([&] { CutTiles(MakeImage(3000, 3000, 3), unlimited); }, ErrorCode::kLimit,
+                        "make it smaller");
 }
 
 }  // namespace

@@ -88,8 +88,8 @@ TEST(PictureRoutes, OtherApisTakePictures) {
   const Json items = {{{"type", "input_image"}, {"image_url", DataUrl(file)}},
                       {{"type", "input_text"}, {"text", question}}};
   const Answer response =
-      fixture.Post("/v1/responses", {{"input", {{{"role", "user"}, {"content", items}}}},
-                                     {"max_output_tokens", 2}});
+      fixture.Post("/v1/responses",
+                   {{"input", {{{"role", "user"}, {"content", items}}}}, {"max_output_tokens", 2}});
   ASSERT_EQ(response.status, 200) << response.body;
   EXPECT_EQ(Json::parse(response.body)["usage"]["input_tokens"], prompt) << response.body;
 }
@@ -99,9 +99,8 @@ TEST(PictureRoutes, RefusesWhatIsNoPicture) {
   const std::string chat = "/v1/chat/completions";
   const std::string param = "messages[0].content[0].image_url";
   for (const char* url : {"http://localhost/a.png", "https://localhost/a.png", "file:///etc/passwd",
-                          "/etc/passwd", "", "data:image/png", "data:,x",
-                          "data:image/png;base64,?", "data:image/png;base64,",
-                          "data:image/png;base64,bm8gcGljdHVyZQ=="}) {
+                          "/etc/passwd", "", "data:image/png", "data:,x", "data:image/png;base64,?",
+                          "data:image/png;base64,", "data:image/png;base64,bm8gcGljdHVyZQ=="}) {
     ExpectError(fixture.Post(chat, AboutPicture(url, "What?")), 400, "", param);
   }
   Json many = AboutPicture(DataUrl("vision_tall.png"), "What?");

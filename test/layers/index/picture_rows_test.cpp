@@ -18,8 +18,9 @@ Tensor RunPictureRows(const Tensor& input, const std::vector<PictureRow>* rows) 
   op.type = "oort.PictureRows";
   Session session(RuntimeGraph::Build(testing::GraphOf(std::move(op), {"input"}), {}));
   RunOptions options;
-  const SequenceBatch batch({}, nullptr, nullptr, true,
-                            rows ? std::span<const PictureRow>(*rows) : std::span<const PictureRow>());
+  const SequenceBatch batch(
+      {}, nullptr, nullptr, true,
+      rows ? std::span<const PictureRow>(*rows) : std::span<const PictureRow>());
   if (rows != nullptr) options.state = &batch;
   return session.Forward({input}, options)[0];
 }
@@ -53,8 +54,9 @@ TEST(PictureRows, RefusesRowsThatAreNotThere) {
     testing::ExpectThrows([&] { RunPictureRows(input, &rows); }, ErrorCode::kInvalidArgument,
                           "rows of pictures below 3");
   }
-  testing::ExpectThrows([&] { RunPictureRows(testing::RandomTensor(DType::kF32, {4}, 5), nullptr); },
-                        ErrorCode::kInvalidArgument, "(tokens, elements)");
+  testing::ExpectThrows(
+      [&] { RunPictureRows(testing::RandomTensor(DType::kF32, {4}, 5), nullptr); },
+      ErrorCode::kInvalidArgument, "(tokens, elements)");
 }
 
 }  // namespace
