@@ -7,8 +7,8 @@
 
 #include "cli/constraint_options.h"
 #include "cli/language.h"
+#include "cli/pictures.h"
 #include "llm/encoder_decoder.h"
-#include "oort/picture_reader.h"
 
 namespace oort::cli {
 namespace {
@@ -55,25 +55,6 @@ std::string ReadPrompt(const GenerateArguments& options) {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
-using Pictures = std::vector<std::shared_ptr<const Picture>>;
-
-/// A message with its pictures before the text.
-std::vector<int32_t> PromptAbout(const GenerateArguments& options, const LanguageModel& model,
-                                 const std::string& text, const Pictures& pictures) {
-  Json messages = Json::array();
-  const auto say = [&](const char* role, Json content) {
-    messages.push_back({{"role", role}, {"content", std::move(content)}});
-  };
-  if (!options.system.empty()) say("system", options.system);
-  Json parts = Json::array();
-  for (size_t i = 0; i < pictures.size(); ++i) parts.push_back({{"type", "image"}});
-  parts.push_back({{"type", "text"}, {"text", text}});
-  say("user", std::move(parts));
-  ChatInputs inputs;
-  inputs.messages = messages.dump();
-  return model.EncodeChat(inputs, "default", {}, pictures);
-}
-
 Pictures ReadPictures(const GenerateArguments& options,
                       const std::shared_ptr<const LanguageModel>& model) {
   PictureReader reader(model);
@@ -84,16 +65,15 @@ Pictures ReadPictures(const GenerateArguments& options,
   return pictures;
 }
 
-std::vector<int32_t> PromptTokens(const GenerateArguments& options, const LanguageModel& model,
-                                  const Pictures& pictures) {
+EncodedTalk ReadTalk(const GenerateArguments& options,
+                     const std::shared_ptr<const LanguageModel>& model) {
   const std::string text = ReadPrompt(options);
   CheckPrompt(text);
-  if (options.raw) return model.tokenizer().Encode(text);
-  if (!pictures.empty()) return PromptAbout(options, model, text, pictures);
-  std::vector<ChatMessage> messages;
-  if (!options.system.empty()) messages.push_back({"system", options.system});
-  messages.push_back({"user", text});
-  return model.EncodeChat(messages);
+  if (options.raw) return {model->tokenizer().Encode(text), {}};
+  std::vector<Said> messages;
+  if (!options.system.empty()) messages.push_back({"system", options.system, {}});
+  messages.push_back({"user", text, ReadPictures(options, model)});
+  return EncodeTalk(*model, messages);
 }
 
 Json LogprobsOf(const GeneratedAnswer& result, const LanguageModel& model) {
@@ -226,10 +206,10 @@ int Generate(GenerateArguments& options) {
   const Clock::time_point start = Clock::now();
   if (!options.lora.empty()) options.language.adapters = {{"lora", options.lora}};
   const auto model = options.language.Load();
-  const Pictures pictures = ReadPictures(options, model);
-  const std::vector<int32_t> prompt = PromptTokens(options, *model, pictures);
+  const EncodedTalk talk = ReadTalk(options, model);
+  const std::vector<int32_t>& prompt = talk.tokens;
   GenerateRequest request = options.answer.Request(prompt);
-  request.pictures = pictures;
+  request.pictures = talk.pictures;
   request.sampling.top_logprobs = options.logprobs;
   request.ignore_end = options.ignore_end;
   request.constraint = options.form.Compile(*model);
