@@ -87,7 +87,7 @@ class VisionWriter : TableWriter {
     float* row = positions.data<float>();
     for (const int64_t y : places) {
       for (const int64_t x : places) {
-        ReadRows(table, y * side + x, 1, row);
+        ReadRows(table, y * side + x, y * side + x + 1, row);
         row += hidden;
       }
     }
