@@ -99,6 +99,34 @@ TEST_P(VisionModel, GivesTheRowsAndTokensOfTransformers) {
   }
 }
 
+/// The logits behind a prompt that is read in parts, where pixels are the very same.
+TEST(VisionLogits, AreThoseOfTransformers) {
+  const auto model = Model("idefics3");
+  PictureReader reader(model);
+  for (const json::Json& item : AnswersOf("idefics3")) {
+    if (item["picture"] != "vision_square.png") continue;
+    const std::vector<int32_t> prompt = Tokens(item["prompt"]);
+    const PicturePlaces places({reader.Read(kCheckpoints / "vision_square.png")}, prompt,
+                               model->picture_format()->token, model->info().hidden);
+    const std::vector<int32_t> marked = places.Marked(prompt);
+    for (const size_t step : {marked.size(), size_t{7}, size_t{1}}) {
+      DecoderRunner runner(model, KvType::kF32, 64, 1);
+      CachedSequence sequence;
+      sequence.pictures = &places;
+      std::span<const float> logits;
+      for (size_t at = 0; at < marked.size(); at += step) {
+        const StepItem part{&sequence,
+                            std::span(marked).subspan(at, std::min(step, marked.size() - at))};
+        logits = runner.Step({&part, 1});
+      }
+      const std::vector<float> want = Floats(item["logits"]);
+      ASSERT_EQ(logits.size(), want.size());
+      for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(logits[i], want[i], 5e-4) << i;
+      sequence = {};
+    }
+  }
+}
+
 /// Side by side with texts and each other, in parts of several sizes, with and without room in the
 /// cache for all of them.
 TEST_P(VisionModel, AnswersAsTransformers) {
