@@ -92,6 +92,9 @@ struct BeamOptions {
 
 struct GenerateRequest {
   std::vector<int32_t> prompt;
+  /// What the tokens for pictures in the prompt stand for, in order: as many rows as there are such
+  /// tokens. Empty: those are tokens like others.
+  std::vector<std::shared_ptr<const Picture>> pictures;
   int64_t max_tokens = -1;  ///< of the answer; -1: as many as fit
   int64_t min_tokens = 0;   ///< so many come before a token that ends the answer, or a stop
   SamplingOptions sampling;

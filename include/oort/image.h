@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string_view>
@@ -35,13 +36,18 @@ Image MakeImage(int width, int height, int channels, float value = 0);
 /// PNG, JPEG, BMP, PPM or PGM, in RGB; transparency is dropped. Throws kIo, kNotFound,
 /// kInvalidModel for what is no picture and kLimit for more than 64 million pixels.
 Image ReadImage(const std::filesystem::path& path);
-/// The same from memory; `name` is for messages.
-Image DecodeImage(std::span<const std::byte> bytes, std::string_view name = "picture");
+/// The most pixels that a picture may have.
+inline constexpr int64_t kMostPixels = 64 << 20;
+/// The same from memory; `name` is for messages. Throws kLimit for more pixels than `most`, before
+/// any is decoded.
+Image DecodeImage(std::span<const std::byte> bytes, std::string_view name = "picture",
+                  int64_t most = kMostPixels);
 /// PNG, JPEG (quality 92) or PPM, as the name ends; the file appears when it is whole. Pixels are
 /// rounded. Throws kInvalidArgument for other names and kIo.
 void WriteImage(const std::filesystem::path& path, const Image& image);
 
-enum class Filter : unsigned char { kNearest, kBilinear, kBicubic };
+/// kLanczos is Pillow's, of three lobes; it needs antialias.
+enum class Filter : unsigned char { kNearest, kBilinear, kBicubic, kLanczos };
 
 struct ResizeOptions {
   Filter filter = Filter::kBilinear;

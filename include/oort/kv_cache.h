@@ -85,15 +85,27 @@ struct SequenceSlice {
   int32_t adapter = -1;  ///< of LanguageModel::adapters; below 0: none
 };
 
+/// A row of a step that stands for part of a picture: what goes in place of its token's embedding.
+struct PictureRow {
+  int64_t row = 0;
+  const float* embedding = nullptr;
+};
+
 /// Whose tokens the rows of one step are, and where their keys and values lie; together the slices
 /// cover all rows in order.
 class SequenceBatch final : public RunState {
  public:
   /// `table`: the slices in the memory of the cache's GPU; null for a cache in host memory.
-  /// `rows_alone`: the rows of answers have to be what they are alone, bit by bit.
+  /// `rows_alone`: the rows of answers have to be what they are alone, bit by bit. `pictures`: rows
+  /// that are not those of their tokens; on the CPU alone.
   SequenceBatch(std::span<const SequenceSlice> slices, KvCache* cache,
-                cuda::SequenceTable* table = nullptr, bool rows_alone = true)
-      : slices_(slices), cache_(cache), table_(table), rows_alone_(rows_alone) {}
+                cuda::SequenceTable* table = nullptr, bool rows_alone = true,
+                std::span<const PictureRow> pictures = {})
+      : slices_(slices),
+        cache_(cache),
+        table_(table),
+        rows_alone_(rows_alone),
+        pictures_(pictures) {}
   /// That of a run; null outside of language models.
   static const SequenceBatch* Of(const Context& context) {
     return dynamic_cast<const SequenceBatch*>(context.state());
@@ -103,6 +115,7 @@ class SequenceBatch final : public RunState {
   KvCache* cache() const { return cache_; }
   cuda::SequenceTable* table() const { return table_; }
   bool rows_alone() const { return rows_alone_; }
+  std::span<const PictureRow> pictures() const { return pictures_; }
 
   /// Unset without a table: what layers read of the host's sequences is other each time.
   std::optional<Key> RecordingKey() const override;
@@ -113,6 +126,7 @@ class SequenceBatch final : public RunState {
   KvCache* cache_;
   cuda::SequenceTable* table_;
   bool rows_alone_;
+  std::span<const PictureRow> pictures_;
 };
 
 }  // namespace oort

@@ -12,6 +12,7 @@
 
 #include "oort/chat_template.h"
 #include "oort/kv_cache.h"
+#include "oort/picture.h"
 #include "oort/runtime_graph.h"
 #include "oort/tokenizer.h"
 
@@ -88,6 +89,7 @@ struct LanguageModelInfo {
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int64_t vocabulary = 0;
   int64_t context = 0;      ///< longest sequence that the model was made for
+  bool vision = false;      ///< its files have a part that reads pictures
   size_t weight_bytes = 0;  ///< of all weights as they lie in the file
   size_t step_bytes = 0;    ///< of those that a step of one token reads
   size_t file_bytes = 0;
@@ -159,6 +161,12 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   std::span<const int32_t> end_tokens() const;
   bool IsEnd(int32_t token) const;
 
+  /// How it wants pictures; null where it reads none.
+  const PictureFormat* picture_format() const;
+  /// Reads a picture, one at a time: others wait. Throws kUnsupported where the model reads none,
+  /// and kInvalidArgument for tiles that are not as picture_format() has them.
+  std::shared_ptr<const Picture> EncodePicture(const PictureTiles& tiles) const;
+
   bool has_chat_template() const;
   std::vector<std::string> chat_template_names() const;
   /// The text of a template; empty where there is none of this name.
@@ -172,8 +180,11 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   std::string FormatChat(const ChatInputs& inputs, std::string_view name = "default") const;
   /// The same as tokens. What the inputs bring is text and nothing else: "<|im_end|>" in a message
   /// is encoded by its characters, and ends nothing.
-  std::vector<int32_t> EncodeChat(const ChatInputs& inputs, std::string_view name = "default",
-                                  const ChatLimits& limits = {}) const;
+  /// Each place where the template puts a picture (content parts {"type": "image"}) becomes the
+  /// tokens of the next of `pictures`; throws kInvalidArgument unless there are as many of both.
+  std::vector<int32_t> EncodeChat(
+      const ChatInputs& inputs, std::string_view name = "default", const ChatLimits& limits = {},
+      std::span<const std::shared_ptr<const Picture>> pictures = {}) const;
   /// The same for messages of text alone.
   std::vector<int32_t> EncodeChat(std::span<const ChatMessage> messages) const;
 

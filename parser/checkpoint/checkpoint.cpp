@@ -33,6 +33,7 @@ class FilesCheckpoint final : public Checkpoint {
   const TokenizerSource& tokenizer() const override { return contents_.tokenizer; }
   const std::vector<NamedTemplate>& chat_templates() const override { return contents_.templates; }
   const std::vector<int32_t>& end_tokens() const override { return contents_.end_tokens; }
+  const VisionFiles* vision() const override { return contents_.vision.get(); }
 
  private:
   CheckpointContents contents_;

@@ -20,6 +20,7 @@ namespace oort {
 /// into a Tokenizer by source/llm.)
 struct TokenizerSource;
 class CheckpointMatrix;
+struct VisionFiles;  // parser/huggingface/vision.h
 
 struct NamedTemplate {
   std::string name;  ///< "default", "tool_use", …
@@ -60,6 +61,8 @@ class Checkpoint {
   virtual const std::vector<NamedTemplate>& chat_templates() const = 0;
   /// Tokens that end an answer (generation_config.json, tokenizer.ggml.eos_token_id and eot).
   virtual const std::vector<int32_t>& end_tokens() const = 0;
+  /// The part that reads pictures; null where there is none.
+  virtual const VisionFiles* vision() const { return nullptr; }
 };
 
 /// Whether Open would try: by the first bytes, or by a config.json in a folder.

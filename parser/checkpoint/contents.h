@@ -15,6 +15,8 @@
 
 namespace oort {
 
+struct VisionFiles;  // parser/huggingface/vision.h
+
 struct CheckpointContents {
   DecoderConfig config;
   TensorTable tensors;
@@ -22,6 +24,7 @@ struct CheckpointContents {
   std::vector<NamedTemplate> templates;
   std::vector<int32_t> end_tokens;
   uint64_t file_bytes = 0;
+  std::shared_ptr<VisionFiles> vision;  ///< of models that read pictures
 };
 
 /// Adds a token that ends an answer, once. One that the vocabulary does not have ends nothing.

@@ -222,6 +222,12 @@ constexpr auto kFamilies = [] {
        .mlp_bias = true,
        .gguf_interleaved = true,
        .gguf_logits_divided = true},
+      {.name = "idefics3",
+       .gguf_name = "llama",
+       .mlp_bias = true,
+       .hub_prefix = "model.text_model.",
+       .gguf_interleaved = true,
+       .vision = true},
       {.name = "llama",
        .normalized_experts = true,  // mixtral calls itself llama in GGUF
        .mlp_bias = true,
@@ -318,6 +324,12 @@ constexpr auto kFamilies = [] {
        .window_asked = true,
        .rotary_base = 2000000,
        .gguf_interleaved = true},
+      {.name = "smolvlm",
+       .gguf_name = "llama",
+       .mlp_bias = true,
+       .hub_prefix = "model.text_model.",
+       .gguf_interleaved = true,
+       .vision = true},
       {.name = "stablelm",
        .norm = Norm::kLayer,
        .bias = Bias::kAskedInputs,
@@ -424,7 +436,8 @@ const Family* FindFamily(std::string_view name) {
 
 const Family* FindGgufFamily(std::string_view architecture) {
   const auto* found = std::ranges::find_if(kFamilies, [&](const Family& family) {
-    return (family.gguf_name.empty() ? family.name : family.gguf_name) == architecture;
+    return !family.vision &&  // there the language model alone is a GGUF, which says llama
+           (family.gguf_name.empty() ? family.name : family.gguf_name) == architecture;
   });
   return found == kFamilies.end() ? nullptr : found;
 }

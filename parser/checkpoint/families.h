@@ -110,6 +110,8 @@ struct Family {
   bool gguf_logits_divided = false;  ///< logit_scale divides
   /// Special tokens but the first, unknown and last take the white space behind them.
   bool gguf_specials_rstrip = false;
+  /// It reads pictures, too: config.json has the language model in text_config.
+  bool vision = false;
 };
 
 /// Null where the family cannot be read. By model_type, and by the architecture of a GGUF.

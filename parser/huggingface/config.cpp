@@ -11,22 +11,11 @@
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
 #include "parser/huggingface/quantization.h"
+#include "parser/huggingface/vision.h"
 
 namespace oort {
 namespace huggingface {
 namespace {
-
-Activation ActivationNamed(std::string_view name) {
-  if (name == "silu" || name == "swish") return Activation::kSilu;
-  if (name == "gelu") return Activation::kGelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") {
-    return Activation::kGeluTanh;
-  }
-  if (name == "relu") return Activation::kRelu;
-  throw Error(ErrorCode::kUnsupported, "the activation " + Quote(name) +
-                                           " is not known; silu, gelu, gelu_new, " +
-                                           "gelu_pytorch_tanh and relu are");
-}
 
 void ReadActivation(const json::Object& file, DecoderConfig& config) {
   const Family& family = FamilyOf(config);
@@ -294,6 +283,18 @@ void TakeSizes(const json::Object& file, DecoderConfig& config) {
 
 }  // namespace
 
+Activation ActivationNamed(std::string_view name) {
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "gelu") return Activation::kGelu;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") {
+    return Activation::kGeluTanh;
+  }
+  if (name == "relu") return Activation::kRelu;
+  throw Error(ErrorCode::kUnsupported, "the activation " + Quote(name) +
+                                           " is not known; silu, gelu, gelu_new, " +
+                                           "gelu_pytorch_tanh and relu are");
+}
+
 Sizes ReadSizes(const json::Object& file, const Family& family) {
   Sizes sizes;
   sizes.vocabulary = RequireFirst(file, {"vocab_size", "padded_vocab_size"});
@@ -386,7 +387,7 @@ Biases ReadBiases(const json::Object& file, const Family& family) {
 
 DecoderConfig ReadDecoderConfig(std::string_view text, const std::string& what) {
   return Guarded([&] {
-    const json::Json config = json::Parse(text, what);
+    const json::Json config = huggingface::LanguageConfig(json::Parse(text, what));
     return huggingface::ReadConfig(json::Object(config, what));
   });
 }

@@ -31,6 +31,9 @@ struct Sizes {
 };
 Sizes ReadSizes(const json::Object& config, const Family& family);
 
+/// The activation that transformers calls so; throws kUnsupported for one that is not known.
+Activation ActivationNamed(std::string_view name);
+
 /// The window of each layer, 0 where it sees everything; empty where all do.
 std::vector<int64_t> ReadWindows(const json::Object& config, const Family& family, int64_t layers);
 

@@ -7,6 +7,7 @@
 #include "parser/checkpoint/rotary.h"
 #include "parser/huggingface/config.h"
 #include "parser/huggingface/folder.h"
+#include "parser/huggingface/vision.h"
 
 namespace oort::huggingface {
 namespace {
@@ -176,7 +177,7 @@ RotarySource ReadRotarySource(const std::filesystem::path& folder, const Decoder
   if (!text) {
     throw Error(ErrorCode::kNotFound, Quote(folder.string()) + " has no config.json");
   }
-  const json::Json config = json::Parse(*text, "config.json");
+  const json::Json config = LanguageConfig(json::Parse(*text, "config.json"));
   return SourceOfType(json::Object(config, "config.json"), decoder, "full_attention",
                       FamilyOf(decoder).rotary_base);
 }

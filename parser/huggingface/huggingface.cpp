@@ -7,6 +7,7 @@
 #include "parser/huggingface/config.h"
 #include "parser/huggingface/folder.h"
 #include "parser/huggingface/tensors.h"
+#include "parser/huggingface/vision.h"
 
 namespace oort {
 namespace huggingface {
@@ -102,10 +103,16 @@ CheckpointContents ReadHuggingFace(const std::filesystem::path& path) {
     throw Error(ErrorCode::kNotFound,
                 Quote(path.string()) + " has no config.json: it is no model's folder");
   }
-  const json::Json config = json::Parse(*text, "config.json");
+  const json::Json whole = json::Parse(*text, "config.json");
+  const json::Json config = LanguageConfig(whole);
   const json::Object file(config, "config.json");
   CheckpointContents contents;
   contents.config = ReadConfig(file);
+  if (FamilyOf(contents.config).vision) {
+    contents.vision = std::make_shared<VisionFiles>();
+    contents.vision->config =
+        ReadVisionConfig(folder, json::Object(whole, "config.json"), contents.config);
+  }
   ReadTensors(folder, ReadQuantization(file), contents);
   CheckBiases(ReadBiases(file, FamilyOf(contents.config)), contents.tensors, path.string());
   CheckTensors(contents.config, contents.tensors, path.string());

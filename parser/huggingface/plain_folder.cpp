@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "parser/huggingface/plain_folder.h"
 
+#include "parser/huggingface/config.h"
+
 #include <set>
 #include <system_error>
 #include <utility>
@@ -34,15 +36,11 @@ int64_t SizeIn(const json::Object& file, std::string_view key, std::optional<int
 }
 
 Activation ActivationOf(const json::Object& file, std::string_view name) {
-  if (name == "relu") return Activation::kRelu;
-  if (name == "gelu") return Activation::kGelu;
-  if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_pytorch_tanh") {
-    return Activation::kGeluTanh;
+  try {
+    return ActivationNamed(name);
+  } catch (const Error& error) {
+    throw error.WithContext(file.what() + ": ");
   }
-  if (name == "silu" || name == "swish") return Activation::kSilu;
-  throw Error(ErrorCode::kUnsupported, file.what() + ": the activation " +
-                                           Quote(std::string(name)) +
-                                           " is not known; relu, gelu, gelu_new and silu are");
 }
 
 namespace {

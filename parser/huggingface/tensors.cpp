@@ -13,6 +13,7 @@
 #include "parser/checkpoint/latent_tensors.h"
 #include "parser/checkpoint/row_parts.h"
 #include "parser/huggingface/packed_weights.h"
+#include "parser/huggingface/vision.h"
 #include "parser/safetensors/safetensors.h"
 #include "text/json.h"
 
@@ -85,7 +86,10 @@ bool IsBuffer(std::string_view name) {
 class HubMapper {
  public:
   HubMapper(CheckpointContents& contents, const Quantization& quantization)
-      : config_(contents.config), table_(contents.tensors), packed_(quantization) {}
+      : config_(contents.config),
+        table_(contents.tensors),
+        vision_(contents.vision.get()),
+        packed_(quantization) {}
 
   void Map(const std::shared_ptr<const ByteSource>& source, const safetensors::Entry& entry) {
     if (IsBuffer(entry.name) || packed_.Take(source, entry)) return;
@@ -99,6 +103,7 @@ class HubMapper {
     placed.offset = entry.offset;
     placed.format = *entry.format;
     placed.rank = static_cast<int>(entry.shape.size());
+    if (vision_ != nullptr && IsOfVision(entry.name)) return PlaceVision(entry, std::move(placed));
     const bool fused = placed.rank == 3 && FamilyOf(config_).fused_experts;
     const bool shaped = placed.rank == 1 || placed.rank == 2 || fused;
     if (shaped) placed.columns = entry.shape.back();
@@ -131,6 +136,26 @@ class HubMapper {
   }
 
  private:
+  /// A convolution's weight is a matrix with a row for each output.
+  void PlaceVision(const safetensors::Entry& entry, PlacedTensor placed) {
+    if (placed.rank != 1 && placed.rank != 2 && placed.rank != 4) {
+      problems_.Add(ErrorCode::kUnsupported, Quote(entry.name) +
+                                                 " is no vector, no matrix, and no "
+                                                 "weight of a convolution");
+      return;
+    }
+    placed.columns = 1;
+    const size_t first = placed.rank == 1 ? 0 : 1;
+    for (size_t i = first; i < entry.shape.size(); ++i) placed.columns *= entry.shape[i];
+    if (placed.rank == 1) {
+      vision_->tensors.Add(entry.name, std::move(placed));
+      return;
+    }
+    placed.rank = 2;
+    placed.rows = entry.shape[0];
+    vision_->tensors.Add(entry.name, std::move(placed));
+  }
+
   bool Place(std::string_view name, PlacedTensor placed) {
     const Family& family = FamilyOf(config_);
     if (name.starts_with(family.hub_prefix)) name.remove_prefix(family.hub_prefix.size());
@@ -272,6 +297,7 @@ class HubMapper {
 
   const DecoderConfig& config_;
   TensorTable& table_;
+  VisionFiles* vision_;  ///< null where the model reads no pictures
   PackedWeights packed_;
   /// Of each matrix that experts have, those that were found.
   std::map<std::string, std::map<int64_t, PlacedTensor>> experts_;

@@ -10,6 +10,7 @@
 #include "cli/batch_file.h"
 #include "cli/batch_worker.h"
 #include "cli/chart.h"
+#include "cli/pictures.h"
 
 namespace oort::cli {
 namespace {
@@ -200,6 +201,7 @@ std::unique_ptr<BatchWorker> MakeWorker(const BatchCommand& options) {
                                              served.name);
   }
   served.model = options.language.Load();
+  served.read_picture = PictureReading(served.model);
   served.any_name = true;  // who names the model on the command line means that one
   EngineOptions engine = options.language.ForEngine(*served.model);
   const int64_t context = engine.cache_tokens > 0

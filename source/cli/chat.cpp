@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli/language.h"
+#include "cli/pictures.h"
 #include "oort/tool_calls.h"
 
 namespace oort::cli {
@@ -93,25 +94,34 @@ class AnswerWriter {
 /// A talk, and what of it the model still sees.
 class Conversation {
  public:
-  Conversation(Engine& engine, const ChatArguments& options) : engine_(engine), options_(options) {
+  Conversation(Engine& engine, const std::shared_ptr<const LanguageModel>& model,
+               const ChatArguments& options)
+      : engine_(engine), reader_(model), options_(options) {
     Clear();
   }
 
   void Clear() {
     messages_.clear();
-    if (!options_.system.empty()) messages_.push_back({"system", options_.system});
+    pictures_.clear();
+    if (!options_.system.empty()) messages_.push_back({"system", options_.system, {}});
+  }
+
+  /// The next message is about this picture, too.
+  void Show(const std::string& path) {
+    pictures_.push_back(reader_.Read(std::filesystem::path(path)));
   }
 
   /// Answers one more message; after an Error all is as before it.
   void Reply(const std::string& text, InterruptFlag& interrupt, bool terminal) {
     CheckPrompt(text);
-    messages_.push_back({"user", text});
+    messages_.push_back({"user", text, pictures_});
     try {
       Answer(interrupt, terminal);
     } catch (...) {
       messages_.pop_back();
       throw;
     }
+    pictures_.clear();
   }
 
  private:
@@ -120,18 +130,18 @@ class Conversation {
 
   /// The tokens of the talk. Where they leave too little room for an answer, the oldest turns go;
   /// the last message stays, whatever its size.
-  std::vector<int32_t> Prompt() {
+  EncodedTalk Prompt() {
     const int64_t room = std::min(engine_.cache_tokens(), engine_.model().info().context);
     const int64_t answer = std::min(options_.answer.max_tokens, room / 4);
-    std::vector<ChatMessage> kept = messages_;
-    std::vector<int32_t> prompt = engine_.model().EncodeChat(kept);
-    while (static_cast<int64_t>(prompt.size()) > room - answer && kept.size() > begin() + 2) {
+    std::vector<Said> kept = messages_;
+    EncodedTalk talk = EncodeTalk(engine_.model(), kept);
+    while (std::ssize(talk.tokens) > room - answer && kept.size() > begin() + 2) {
       const auto oldest = kept.begin() + static_cast<ptrdiff_t>(begin());
       kept.erase(oldest, oldest + 2);  // a question and its answer
-      prompt = engine_.model().EncodeChat(kept);
+      talk = EncodeTalk(engine_.model(), kept);
     }
-    if (static_cast<int64_t>(prompt.size()) > room) {
-      throw Error(ErrorCode::kLimit, "the message has " + std::to_string(prompt.size()) +
+    if (std::ssize(talk.tokens) > room) {
+      throw Error(ErrorCode::kLimit, "the message has " + std::to_string(talk.tokens.size()) +
                                          " tokens, the context " + std::to_string(room) +
                                          ": say it in fewer words, or raise --context");
     }
@@ -143,30 +153,34 @@ class Conversation {
       told_ = true;
       messages_ = std::move(kept);
     }
-    return prompt;
+    return talk;
   }
 
   void Answer(InterruptFlag& interrupt, bool terminal) {
-    const std::vector<int32_t> prompt = Prompt();
-    GenerateRequest request = options_.answer.Request(prompt);
+    const EncodedTalk talk = Prompt();
+    GenerateRequest request = options_.answer.Request(talk.tokens);
+    request.pictures = talk.pictures;
     AnswerWriter writer(engine_.model(), terminal);
     writer.Join(request);
     const GenerateResult result = cli::Answer(engine_, std::move(request), interrupt);
-    messages_.push_back({"assistant", writer.Finish()});
+    messages_.push_back({"assistant", writer.Finish(), {}});
     std::cout << '\n';
     if (!terminal) return;
     if (result.finish == FinishReason::kCancelled) std::cout << "(stopped) ";
-    std::cout << "\x1b[2m[" << Summary(prompt.size(), result) << "]\x1b[0m\n";
+    std::cout << "\x1b[2m[" << Summary(talk.tokens.size(), result) << "]\x1b[0m\n";
   }
 
   Engine& engine_;
+  PictureReader reader_;
   const ChatArguments& options_;
-  std::vector<ChatMessage> messages_;
+  std::vector<Said> messages_;
+  Pictures pictures_;  ///< of the next message
   bool told_ = false;  ///< that turns were left out
 };
 
 constexpr const char* kHelp =
     "/clear  forget the conversation\n"
+    "/image FILE  show a picture with the next message\n"
     "/exit   leave (Ctrl-D, too)\n"
     "/help   show this\n"
     "Ctrl-C  stop an answer\n";
@@ -186,7 +200,10 @@ bool Talk(Conversation& conversation, InterruptFlag& interrupt, bool terminal) {
     if (line == "/exit") break;
     if (line.empty()) continue;
     try {
-      if (line == "/clear") {
+      constexpr std::string_view kImage = "/image ";
+      if (line.starts_with(kImage)) {
+        conversation.Show(line.substr(kImage.size()));
+      } else if (line == "/clear") {
         conversation.Clear();
       } else if (line == "/help") {
         std::cout << kHelp;
@@ -211,7 +228,7 @@ int Chat(ChatArguments& options) {
   Engine engine(model, options.language.ForEngine(*model));
   const bool terminal = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
   InterruptFlag interrupt;
-  Conversation conversation(engine, options);
+  Conversation conversation(engine, model, options);
   if (!terminal) return Talk(conversation, interrupt, terminal) ? 0 : 1;
   std::cout << model->info().family << ", " << model->info().layers << " layers, "
             << FormatBytes(static_cast<double>(model->info().file_bytes))

@@ -7,6 +7,7 @@
 
 #include "cli/constraint_options.h"
 #include "cli/language.h"
+#include "cli/pictures.h"
 #include "llm/encoder_decoder.h"
 
 namespace oort::cli {
@@ -17,6 +18,7 @@ struct GenerateArguments {
   AnswerOptions answer;
   ConstraintOptions form;
   std::string prompt, system, lora;
+  std::vector<std::string> images;
   bool raw = false, json = false, ignore_end = false;
   int logprobs = -1;
   int64_t n = 1, best_of = 0, min_tokens = 0;
@@ -32,6 +34,7 @@ struct GenerateArguments {
 /// Before anything is loaded: throws a UsageError for what makes no sense.
 void GenerateArguments::Settle() {
   if (raw && !system.empty()) throw UsageError("--system has no place in a --raw prompt");
+  if (raw && !images.empty()) throw UsageError("--image has no place in a --raw prompt");
   answer.Settle();
   for (const auto& [name, made] : {std::pair("--best-of", best_of), {"--beams", beams.width}}) {
     if (made > 0 && made < n) throw UsageError(std::string(name) + " is at least --n");
@@ -52,14 +55,25 @@ std::string ReadPrompt(const GenerateArguments& options) {
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
-std::vector<int32_t> PromptTokens(const GenerateArguments& options, const LanguageModel& model) {
+Pictures ReadPictures(const GenerateArguments& options,
+                      const std::shared_ptr<const LanguageModel>& model) {
+  PictureReader reader(model);
+  Pictures pictures;
+  for (const std::string& path : options.images) {
+    pictures.push_back(reader.Read(std::filesystem::path(path)));
+  }
+  return pictures;
+}
+
+EncodedTalk ReadTalk(const GenerateArguments& options,
+                     const std::shared_ptr<const LanguageModel>& model) {
   const std::string text = ReadPrompt(options);
   CheckPrompt(text);
-  if (options.raw) return model.tokenizer().Encode(text);
-  std::vector<ChatMessage> messages;
-  if (!options.system.empty()) messages.push_back({"system", options.system});
-  messages.push_back({"user", text});
-  return model.EncodeChat(messages);
+  if (options.raw) return {model->tokenizer().Encode(text), {}};
+  std::vector<Said> messages;
+  if (!options.system.empty()) messages.push_back({"system", options.system, {}});
+  messages.push_back({"user", text, ReadPictures(options, model)});
+  return EncodeTalk(*model, messages);
 }
 
 Json LogprobsOf(const GeneratedAnswer& result, const LanguageModel& model) {
@@ -135,6 +149,7 @@ void CheckTextArguments(const GenerateArguments& options) {
   };
   refuse(!options.system.empty(), "--system");
   refuse(!options.lora.empty(), "--lora");
+  refuse(!options.images.empty(), "--image");
   refuse(!options.language.draft.empty(), "--draft");
   refuse(!options.language.ranks.empty(), "--ranks");
   refuse(options.Made() > 1 || options.beams.width > 0, "--n, --best-of or --beams");
@@ -191,8 +206,10 @@ int Generate(GenerateArguments& options) {
   const Clock::time_point start = Clock::now();
   if (!options.lora.empty()) options.language.adapters = {{"lora", options.lora}};
   const auto model = options.language.Load();
-  const std::vector<int32_t> prompt = PromptTokens(options, *model);
+  const EncodedTalk talk = ReadTalk(options, model);
+  const std::vector<int32_t>& prompt = talk.tokens;
   GenerateRequest request = options.answer.Request(prompt);
+  request.pictures = talk.pictures;
   request.sampling.top_logprobs = options.logprobs;
   request.ignore_end = options.ignore_end;
   request.constraint = options.form.Compile(*model);
@@ -255,6 +272,11 @@ Action AddGenerate(CLI::App& app) {
   app.add_option("--lora", options->lora,
                  "A LoRA adapter for MODEL: a folder of PEFT, or a GGUF for a GGUF")
       ->check(CLI::ExistingPath);
+  app.add_option("--image", options->images,
+                 "A picture that the prompt is about: PNG, JPEG, BMP or PPM; may be repeated")
+      ->check(CLI::ExistingFile)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--system", options->system, "What the model is told to be");
   app.add_flag("--raw", options->raw, "The prompt is the text itself: no chat template");
   options->answer.Add(app);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/language.h"
 #include "cli/model.h"
+#include "cli/pictures.h"
 #include "cli/version.h"
 
 #ifdef OORT_SERVE
@@ -149,6 +150,7 @@ serve::LanguageSetup SetupOf(const ServeArguments& options,
   if (options.reserve) engine.reserve_cache = true;
   if (options.no_prefix_cache) engine.reuse_prefixes = false;
   setup.loop.most_waiting = options.queue;
+  setup.served.read_picture = PictureReading(model);
   setup.served.model = std::move(model);
   setup.served.max_tokens = options.max_tokens;
   setup.served.context = std::min(asked, context);

@@ -21,8 +21,12 @@ Tensor FloatTensor(const std::vector<float>& values) {
 /// Writes the decoder block by block. `x` is the residual stream (tokens, hidden) throughout.
 class DecoderWriter {
  public:
-  DecoderWriter(const Checkpoint& checkpoint, std::span<const LoraAdapter> adapters)
-      : checkpoint_(checkpoint), config_(checkpoint.config()), adapters_(adapters) {}
+  DecoderWriter(const Checkpoint& checkpoint, std::span<const LoraAdapter> adapters,
+                bool pictures = false)
+      : checkpoint_(checkpoint),
+        config_(checkpoint.config()),
+        adapters_(adapters),
+        pictures_(pictures) {}
 
   Graph Write() {
     const Shape tokens_shape{Shape::kUnknown};
@@ -107,7 +111,8 @@ class DecoderWriter {
     if (config_.embedding_scale != 1) {
       table.Set("factor", Value(static_cast<double>(config_.embedding_scale)));
     }
-    const int x = graph_.AddOne(std::move(table), {tokens});
+    int x = graph_.AddOne(std::move(table), {tokens});
+    if (pictures_) x = graph_.AddOne({"oort.PictureRows", "pictures"}, {x});
     if (!config_.learned_positions) return x;
     const int places = graph_.AddOne(Table("model.embed_positions"), {positions_});
     return Expression("embed", "add(@0,@1)", {x, places});
@@ -489,6 +494,7 @@ class DecoderWriter {
   const Checkpoint& checkpoint_;
   const DecoderConfig& config_;
   const std::span<const LoraAdapter> adapters_;
+  const bool pictures_;
   std::set<std::string, std::less<>> adapted_;  ///< weights that adapters change
   GraphWriter graph_;
   StoredMatrix embeddings_;
@@ -498,8 +504,9 @@ class DecoderWriter {
 
 }  // namespace
 
-DecoderGraph BuildDecoder(const Checkpoint& checkpoint, std::span<const LoraAdapter> adapters) {
-  return DecoderGraph(DecoderWriter(checkpoint, adapters).Write());
+DecoderGraph BuildDecoder(const Checkpoint& checkpoint, std::span<const LoraAdapter> adapters,
+                          bool pictures) {
+  return DecoderGraph(DecoderWriter(checkpoint, adapters, pictures).Write());
 }
 
 Graph BuildStage(const Checkpoint& checkpoint, DecoderStage stage, int64_t layer) {

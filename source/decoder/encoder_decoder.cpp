@@ -7,21 +7,17 @@
 
 #include "core/problems.h"
 #include "cpu/activation.h"
-#include "decoder/graph_writer.h"
-#include "decoder/used_tensors.h"
+#include "decoder/table_writer.h"
+#include "oort/error.h"
 
 namespace oort {
 namespace {
 
-std::string Joined(std::string_view a, std::string_view b) {
-  return std::string(a) + std::string(b);
-}
-
 /// Writes one of the graphs. `x` is (tokens, hidden) throughout; tokens are those of one text.
-class StackWriter {
+class StackWriter : TableWriter {
  public:
   StackWriter(const EncoderDecoderFiles& files, UsedTensors& used)
-      : files_(files), config_(files.config), names_(files.config.names), used_(used) {}
+      : TableWriter(used), config_(files.config), names_(files.config.names) {}
 
   Graph WriteEncoder() {
     int x = Embed(names_.encoder);
@@ -68,15 +64,6 @@ class StackWriter {
  private:
   static Shape Unknown(int rank) {
     return Shape(std::vector<int64_t>(static_cast<size_t>(rank), Shape::kUnknown));
-  }
-  int Input(DType dtype, const Shape& shape) {
-    return graph_.AddInput("pnnx_input_" + std::to_string(inputs_++), dtype, shape);
-  }
-  Graph Finish(const std::vector<int>& outputs) {
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      graph_.Add({"pnnx.Output", "pnnx_output_" + std::to_string(i)}, {outputs[i]}, 0);
-    }
-    return graph_.Take();
   }
   std::string LayerName(std::string_view stack, int64_t index) const {
     return Joined(stack, names_.layers) + std::to_string(index) + ".";
@@ -159,18 +146,11 @@ class StackWriter {
     return Linear(Joined(name, names_.output), {attended, sum}, config_.hidden, Inner());
   }
 
-  /// (tokens, heads * head_dim) as (1, heads, tokens, head_dim).
   int Heads(const std::string& name, int x) {
-    const int split = Reshape(name + ".split", x, {1, -1, config_.heads, config_.head_dim});
-    return Permute(name + ".heads", split);
+    return SplitHeads(name, x, config_.heads, config_.head_dim);
   }
   int Attend(const std::string& name, int query, int keys, int values, int mask) {
-    Written attend{"F.scaled_dot_product_attention", name + "attention"};
-    attend.Set("scale", Value(static_cast<double>(config_.attention_scale)));
-    std::vector<int> inputs = {query, keys, values};
-    if (mask >= 0) inputs.push_back(mask);
-    const int attended = graph_.AddOne(std::move(attend), inputs);
-    return Reshape(name + "join", Permute(name + "tokens", attended), {-1, Inner()});
+    return TableWriter::Attend(name, {query, keys, values}, mask, config_.attention_scale, Inner());
   }
   int Behind(const std::string& name, int before, int now) {
     Written join{"torch.cat", name};
@@ -187,14 +167,14 @@ class StackWriter {
       const std::string factor = Value(static_cast<double>(config_.logit_scale)).ToString();
       x = Expression("scaled", "mul(@0," + factor + ")", {x});
     }
-    const bool own = files_.tensors.Find("lm_head.weight") != nullptr;
+    const bool own = Has("lm_head.weight");
     const std::string name = own ? "lm_head" : std::string(names_.shared);
     const StoredMatrix matrix = Matrix(name, config_.vocabulary, config_.hidden);
     Written head{"oort.QuantizedLinear", "logits"};
     head.AttachWeight(matrix)
         .Set("in_features", Value(matrix.columns))
         .Set("out_features", Value(Value::List{Value(matrix.rows)}));
-    if (files_.tensors.Find("final_logits_bias") != nullptr) head.Attach("bias", LogitsBias());
+    if (Has("final_logits_bias")) head.Attach("bias", LogitsBias());
     return graph_.AddOne(std::move(head), {x});
   }
 
@@ -202,7 +182,7 @@ class StackWriter {
   Tensor LogitsBias() {
     used_.Mark("final_logits_bias");
     TensorTable row;
-    PlacedTensor placed = *files_.tensors.Find("final_logits_bias");
+    PlacedTensor placed = *used_.table().Find("final_logits_bias");
     if (placed.rows != 1 || placed.columns != config_.vocabulary) {
       UsedTensors::Refuse("final_logits_bias", placed, 1, config_.vocabulary);
     }
@@ -211,76 +191,26 @@ class StackWriter {
     return row.Vector("bias");
   }
 
-  StoredMatrix Matrix(const std::string& name, int64_t rows, int64_t columns) {
-    return used_.Matrix(name, rows, columns);
-  }
-  Tensor Vector(const std::string& name, int64_t size) { return used_.Vector(name, size); }
-
-  Written LinearOf(const std::vector<std::string>& parts, int64_t rows, int64_t columns) {
-    Written linear{"oort.QuantizedLinear", parts[0]};
-    Value::List outputs;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const std::string suffix = i == 0 ? "" : "_" + std::to_string(i);
-      linear.AttachWeight(Matrix(parts[i], rows, columns), suffix);
-      const std::string bias = parts[i] + ".bias";
-      if (files_.tensors.Find(bias) != nullptr) linear.Attach("bias" + suffix, Vector(bias, rows));
-      outputs.emplace_back(rows);
-    }
-    linear.Set("in_features", Value(columns)).Set("out_features", Value(outputs));
-    return linear;
-  }
-  /// inputs: x, and perhaps what is added.
-  int Linear(const std::string& name, const std::vector<int>& inputs, int64_t rows,
-             int64_t columns) {
-    return graph_.AddOne(LinearOf({name}, rows, columns), inputs);
-  }
+  using TableWriter::Linear;
   int Linear(const std::string& name, const std::vector<int>& inputs, int64_t rows) {
-    return Linear(name, inputs, rows, config_.hidden);
+    return TableWriter::Linear(name, inputs, rows, config_.hidden);
   }
 
   int Norm(const std::string& name, int x) {
-    Written norm{config_.rms_norms ? "nn.RMSNorm" : "nn.LayerNorm", name};
-    norm.Attach("weight", Vector(name + ".weight", config_.hidden))
-        .Set("normalized_shape", Value(Value::List{Value(config_.hidden)}))
-        .Set("eps", Value(static_cast<double>(config_.epsilon)))
-        .Set("elementwise_affine", Value(true));
-    if (!config_.rms_norms) norm.Attach("bias", Vector(name + ".bias", config_.hidden));
-    return graph_.AddOne(std::move(norm), {x});
+    return TableWriter::Norm(name, x, config_.hidden, config_.epsilon, config_.rms_norms);
   }
 
-  int Reshape(const std::string& name, int x, const std::vector<int64_t>& shape) {
-    Value::List dims;
-    for (const int64_t dim : shape) dims.emplace_back(dim);
-    Written reshape{"Tensor.reshape", name};
-    reshape.Set("shape", Value(dims));
-    return graph_.AddOne(std::move(reshape), {x});
-  }
-  int Permute(const std::string& name, int x) {
-    Written permute{"Tensor.permute", name};
-    constexpr int64_t kOrder[] = {0, 2, 1, 3};
-    permute.Set("dims", Value::Ints(kOrder));
-    return graph_.AddOne(std::move(permute), {x});
-  }
-  int Expression(const std::string& name, const std::string& text, const std::vector<int>& inputs) {
-    Written expression{"pnnx.Expression", name + ".expression"};
-    expression.params["expr"] = Parameter(text);
-    return graph_.AddOne(std::move(expression), inputs);
-  }
-
-  const EncoderDecoderFiles& files_;
   const EncoderDecoderConfig& config_;
   const EncoderDecoderNames& names_;
-  UsedTensors& used_;
-  GraphWriter graph_;
-  int inputs_ = 0;
 };
 
 /// What a file has beside the weights of the graphs: the embeddings once more, and the tables of
 /// distances, which who runs the graphs reads.
 bool IsKnownBesides(const EncoderDecoderNames& names, const std::string& name) {
   for (const std::string_view stack : {names.encoder, names.decoder}) {
-    if (name == Joined(stack, "embed_tokens.weight")) return true;
-    if (!names.relative.empty() && name == Joined(stack, names.relative) + ".weight") return true;
+    if (name == std::string(stack) + "embed_tokens.weight") return true;
+    if (names.relative.empty()) continue;
+    if (name == std::string(stack) + std::string(names.relative) + ".weight") return true;
   }
   return false;
 }

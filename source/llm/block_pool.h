@@ -12,6 +12,8 @@
 
 namespace oort {
 
+class PicturePlaces;  // llm/picture_places.h
+
 /// A block with the tokens that it holds now. Every time the block is taken for other tokens its
 /// generation grows, so that an old reference never matches them.
 struct BlockRef {
@@ -146,6 +148,8 @@ struct CachedSequence {
   SequenceBlocks blocks;
   int64_t length = 0;    ///< with those of steps that are under way
   int32_t adapter = -1;  ///< see SequenceSlice
+  /// Of a prompt with pictures, which outlives the sequence: its tokens below 0 stand for rows.
+  const PicturePlaces* pictures = nullptr;
 };
 
 }  // namespace oort

@@ -9,6 +9,7 @@
 #include "cuda/memory.h"
 #include "decoder/decoder_graph.h"
 #include "layers/attention/paged/sequence_table.h"
+#include "llm/picture_places.h"
 #include "llm/rank_group.h"
 
 namespace oort {
@@ -243,6 +244,7 @@ void DecoderRunner::Describe(std::span<const StepItem> items) {
   positions_.clear();
   rows_.clear();
   slices_.clear();
+  pictures_.clear();
   bool filled = table_ == nullptr || items.size() < 2;
   for (const StepItem& item : items) {
     if (!filled && item.tokens.size() > 1) {
@@ -258,12 +260,24 @@ void DecoderRunner::Describe(std::span<const StepItem> items) {
   rows_.resize(wanted, rows_.back());
 }
 
+/// The next row is one of a picture.
+void DecoderRunner::AddPictureRow(const StepItem& item, int64_t position) {
+  const bool has_some = item.sequence != nullptr && item.sequence->pictures != nullptr;
+  const float* const row = has_some ? item.sequence->pictures->RowAt(position) : nullptr;
+  if (row == nullptr || table_ != nullptr || rank_runner_ != 0) {
+    throw Error(ErrorCode::kInternal, "a row of a picture is not there");
+  }
+  pictures_.push_back({static_cast<int64_t>(tokens_.size()), row});
+}
+
 void DecoderRunner::AddSlice(const StepItem& item) {
   const int64_t first = static_cast<int64_t>(tokens_.size());
   const int64_t count = static_cast<int64_t>(item.tokens.size());
   const int64_t position = item.sequence == nullptr ? 0 : item.sequence->length;
   for (int64_t i = 0; i < count; ++i) {
-    tokens_.push_back(item.tokens[static_cast<size_t>(i)]);
+    const int32_t token = item.tokens[static_cast<size_t>(i)];
+    if (token < 0) AddPictureRow(item, position + i);
+    tokens_.push_back(std::max(token, 0));
     positions_.push_back(static_cast<int32_t>(position + i));
     const bool last = i + 1 == count;
     if (item.logits == StepItem::kAll || (item.logits == StepItem::kLast && last)) {
@@ -316,7 +330,7 @@ PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOp
   };
   if (table_) table_->Set(slices_);
   const bool rows_alone = !fast_batches_ || std::ranges::any_of(items, &StepItem::one_by_one);
-  const SequenceBatch batch{slices_, &cache_, table_.get(), rows_alone};
+  const SequenceBatch batch{slices_, &cache_, table_.get(), rows_alone, pictures_};
   RunOptions run = options;
   run.state = &batch;
   const int64_t rows = static_cast<int64_t>(rows_.size());

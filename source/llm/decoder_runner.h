@@ -104,6 +104,7 @@ class DecoderRunner {
   PendingForward Begin(std::span<const StepItem> items, const RunOptions& options,
                        const Tensor& tokens, Tensor& logits, Device logits_on, Tensor& argmax);
   void Describe(std::span<const StepItem> items);
+  void AddPictureRow(const StepItem& item, int64_t position);
   void AddSlice(const StepItem& item);
   /// Rows for nobody behind the single ones, so that steps have few different numbers of rows.
   void FillUp(std::span<const StepItem> items);
@@ -131,6 +132,7 @@ class DecoderRunner {
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;
   std::vector<SequenceSlice> slices_;
+  std::vector<PictureRow> pictures_;
   Tensor logits_, argmax_;  // on the host
   Tensor unseen_logits_;    // where they were made
   std::deque<UnderWay> under_way_;

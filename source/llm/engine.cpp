@@ -7,6 +7,7 @@
 #include "llm/check_request.h"
 #include "llm/engine_impl.h"
 #include "llm/memory_needs.h"
+#include "llm/vision_tower.h"
 
 namespace oort {
 namespace {
@@ -38,6 +39,12 @@ StepItem ItemOf(const StepPart& part) {
           sequence.length()};
 }
 
+PicturePlaces PlacesOf(const LanguageModel& model, const GenerateRequest& request) {
+  const PictureFormat* const format = model.picture_format();
+  if (format == nullptr) throw NoPictures(model);
+  return {request.pictures, request.prompt, format->token, model.info().hidden};
+}
+
 }  // namespace
 
 std::string_view Name(FinishReason reason) {
@@ -59,7 +66,11 @@ std::unique_ptr<Sequence> Engine::Impl::MakeSequence(const Generation& g,
   sequence->caller = g.request.caller;
   sequence->name_space = parent ? parent->name_space : NameSpace(g.request, IsLong(prompt));
   sequence->cached.adapter = model->FindAdapter(g.request.adapter);
-  sequence->tokens = parent ? parent->tokens : g.request.prompt;
+  const auto& pictures = g.group->pictures;
+  sequence->cached.pictures = pictures ? &*pictures : nullptr;
+  sequence->tokens = parent     ? parent->tokens
+                     : pictures ? pictures->Marked(g.request.prompt)
+                                : g.request.prompt;
   sequence->most_length = prompt + std::max<int64_t>(g.most_tokens, 1) - 1;
   // Whoever wants to know of the prompt's tokens has to read all of them.
   sequence->shares_prefix = g.request.prompt_logprobs < 0;
@@ -109,6 +120,7 @@ int64_t Engine::Impl::Submit(GenerateRequest request) {
     }
   }
   const auto group = std::make_shared<AnswerGroup>(next_id, std::move(request));
+  if (!group->request.pictures.empty()) group->pictures = PlacesOf(*model, group->request);
   group->most_tokens = wanted < 0 ? most : std::min(wanted, most);
   if (width > 0) {
     const std::span<const int32_t> ends = model->end_tokens();

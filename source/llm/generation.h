@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "llm/beam_search.h"
+#include "llm/picture_places.h"
 #include "llm/sampling/without_logits.h"
 #include "llm/scheduler.h"
 #include "llm/speculation/guess_planner.h"
@@ -40,6 +41,7 @@ struct AnswerGroup {
   std::exception_ptr failure;            ///< what ended it, where something went wrong
   std::optional<BeamSearch> search;
   std::vector<Generation*> beams;  ///< that run
+  std::optional<PicturePlaces> pictures;
 
   AnswerGroup(int64_t number, GenerateRequest wanted);
   int64_t made() const { return std::max({request.n, request.best_of, request.beams.width}); }

@@ -16,6 +16,7 @@
 #include "llm/load_on_ranks.h"
 #include "llm/rank_device.h"
 #include "llm/rank_group.h"
+#include "llm/vision_tower.h"
 #include "parser/adapter/adapter.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/tokenizer_source.h"
@@ -68,6 +69,24 @@ DecoderFacts FactsOf(const RuntimeGraph& graph, bool exact, int64_t short_contex
 
 }  // namespace
 
+namespace {
+
+bool IsExact(const LanguageModelInfo& info, const LanguageModelOptions& options) {
+  const auto weight_bytes = static_cast<double>(info.weight_bytes);
+  return options.exact.value_or(IsExactByDefault(options.device.type, weight_bytes));
+}
+
+/// How all graphs of the model are loaded, on the CPU.
+LoadOptions LoadingOf(const LanguageModelOptions& options, bool exact) {
+  LoadOptions load;
+  load.isa = options.isa;
+  load.precision = exact ? Precision::kF32 : Precision::kBF16;
+  load.stop = options.stop;
+  return load;
+}
+
+}  // namespace
+
 /// A template that does not parse is an error for who uses it: the model can do without.
 struct LoadedTemplate {
   std::string name, text;
@@ -94,6 +113,7 @@ struct LanguageModel::Impl {
   std::string special_tokens;  ///< as variables of chat templates
   bool exact = false;          ///< activations stay f32
   std::vector<std::string> adapters;
+  std::unique_ptr<VisionTower> vision;  ///< null where no pictures are read
   std::shared_ptr<RankGroup> group;     ///< null for one rank
   int64_t kv_heads = 0, kv_layers = 0;  ///< of this rank
 
@@ -242,9 +262,19 @@ std::shared_ptr<const LanguageModel> LanguageModel::LoadRank(
               "Face: an adapter must be of the same kind as its model");
         }
       }
-      decoder = BuildDecoder(quantized ? *quantized : *checkpoint, adapters);
+      // Pictures are read on the CPU, and their rows put in where one rank has the whole model.
+      const VisionFiles* const vision = checkpoint->vision();
+      const bool reads_pictures =
+          vision != nullptr && group == nullptr && options.device.type == DeviceType::kCpu;
+      decoder = BuildDecoder(quantized ? *quantized : *checkpoint, adapters, reads_pictures);
       impl->Fill(checkpoint->tokenizer(), checkpoint->chat_templates(), checkpoint->end_tokens());
       impl->info = InfoOf(checkpoint->config(), checkpoint->file_bytes(), decoder);
+      impl->info.vision = vision != nullptr;
+      if (reads_pictures) {
+        impl->vision = std::make_unique<VisionTower>(
+            *vision, LoadingOf(options, IsExact(impl->info, options)));
+        impl->info.weight_bytes += impl->vision->weight_bytes();
+      }
     }
     return Finish(std::move(impl), std::move(decoder), options);
   });
@@ -271,20 +301,16 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
                                                            const LanguageModelOptions& options) {
   // On a GPU logits cost nothing that picking the token would spare, and the exact mode has no
   // coarse weights.
-  const auto weight_bytes = static_cast<double>(impl->info.weight_bytes);
-  impl->exact = options.exact.value_or(IsExactByDefault(options.device.type, weight_bytes));
+  impl->exact = IsExact(impl->info, options);
   const bool alone = impl->group == nullptr;
   AddArgmax(decoder.graph, !impl->exact && options.device.type == DeviceType::kCpu);
   impl->kv_heads = impl->info.kv_heads;
   const uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
   impl->kv_layers = impl->info.layers;
   if (!alone) impl->TakePart(decoder, options.ranks);
-  LoadOptions load;
-  load.isa = options.isa;
+  LoadOptions load = LoadingOf(options, impl->exact);
   load.device = options.device;
-  load.precision = impl->exact ? Precision::kF32 : Precision::kBF16;
   load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32
-  load.stop = options.stop;
   load.progress = options.progress;
   try {
     impl->graph = RuntimeGraph::Build(std::move(decoder.graph), load);
@@ -384,6 +410,10 @@ RenderedChat LanguageModel::Impl::Render(const ChatInputs& inputs, std::string_v
   }
   if (found->problem) throw Error(*found->problem);
   ChatInputs completed = inputs;
+  const bool takes_parts = info.vision && (found->text.find("['type']") != std::string::npos ||
+                                           found->text.find("[\"type\"]") != std::string::npos ||
+                                           found->text.find(".type") != std::string::npos);
+  if (takes_parts) completed.messages = ContentInParts(completed.messages);
   if (completed.special_tokens.empty()) completed.special_tokens = special_tokens;
   return found->parsed->RenderMarked(completed, limits);
 }
@@ -392,11 +422,27 @@ std::string LanguageModel::FormatChat(const ChatInputs& inputs, std::string_view
   return Guarded([&] { return impl_->Render(inputs, name, {}).text; });
 }
 
-std::vector<int32_t> LanguageModel::EncodeChat(const ChatInputs& inputs, std::string_view name,
-                                               const ChatLimits& limits) const {
+std::vector<int32_t> LanguageModel::EncodeChat(
+    const ChatInputs& inputs, std::string_view name, const ChatLimits& limits,
+    std::span<const std::shared_ptr<const Picture>> pictures) const {
   return Guarded([&] {
-    const RenderedChat chat = impl_->Render(inputs, name, limits);
+    if (!pictures.empty() && !impl_->vision) throw NoPictures(*this);
+    RenderedChat chat = impl_->Render(inputs, name, limits);
+    if (const PictureFormat* const format = picture_format()) {
+      chat = WithPictures(chat, tokenizer().Piece(format->token), *format, pictures);
+    }
     return tokenizer().Encode(chat.text, {.add_special = false, .parse_special = true}, chat.user);
+  });
+}
+
+const PictureFormat* LanguageModel::picture_format() const {
+  return impl_->vision ? &impl_->vision->format() : nullptr;
+}
+
+std::shared_ptr<const Picture> LanguageModel::EncodePicture(const PictureTiles& tiles) const {
+  return Guarded([&] {
+    if (!impl_->vision) throw NoPictures(*this);
+    return impl_->vision->Encode(tiles);
   });
 }
 

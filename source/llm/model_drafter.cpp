@@ -69,7 +69,8 @@ bool ModelDrafter::CanDraft(const DraftAsk& ask) const {
   const auto is_bias_known = [&](const auto& bias) { return is_known(bias.first); };
   return ask.most > 0 && length <= info.context &&
          std::ranges::all_of(ask.sampler->options().logit_bias, is_bias_known) &&
-         is_known(*std::ranges::max_element(ask.tokens));
+         is_known(*std::ranges::max_element(ask.tokens)) &&
+         *std::ranges::min_element(ask.tokens) >= 0;  // else it has not seen a picture
 }
 
 /// Blocks, if need be those of answers that asked longest ago: these are read again.

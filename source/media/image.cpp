@@ -17,7 +17,6 @@
 namespace oort {
 namespace {
 
-constexpr int64_t kMaxPixels = 64 << 20;
 constexpr int kJpegQuality = 92;
 
 std::vector<unsigned char> RoundPixels(const Image& image) {
@@ -72,7 +71,7 @@ Image MakeImage(int width, int height, int channels, float value) {
     throw Error(ErrorCode::kInvalidArgument, "there is no picture of " + size + " pixels and " +
                                                  std::to_string(channels) + " channels");
   }
-  if (int64_t{width} * height > kMaxPixels) {
+  if (int64_t{width} * height > kMostPixels) {
     throw Error(ErrorCode::kLimit,
                 "a picture of " + size + " pixels has more than 64 million of them");
   }
@@ -82,7 +81,7 @@ Image MakeImage(int width, int height, int channels, float value) {
                              value)};
 }
 
-Image DecodeImage(std::span<const std::byte> bytes, std::string_view name) {
+Image DecodeImage(std::span<const std::byte> bytes, std::string_view name, int64_t most) {
   const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const std::string quoted = "'" + std::string(name) + "'";
   int width = 0, height = 0, channels = 0;
@@ -91,9 +90,11 @@ Image DecodeImage(std::span<const std::byte> bytes, std::string_view name) {
     throw Error(ErrorCode::kInvalidModel,
                 quoted + " is neither .npy nor PNG, JPEG, BMP, PPM or PGM");
   }
-  if (int64_t{width} * height > kMaxPixels) {
+  most = std::min(most, kMostPixels);
+  if (int64_t{width} * height > most) {
     throw Error(ErrorCode::kLimit, quoted + " has " + std::to_string(width) + " x " +
-                                       std::to_string(height) + " pixels, more than 64 million");
+                                       std::to_string(height) + " pixels, more than " +
+                                       std::to_string(most >> 20) + " million");
   }
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
       stbi_load_from_memory(data, length, &width, &height, &channels, 3), stbi_image_free);

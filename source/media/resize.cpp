@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <numbers>
 #include <string>
 
 #include "oort/image.h"
@@ -25,10 +26,25 @@ double Cubic(double x, double a) {
   return 0;
 }
 
+double Sinc(double x) {
+  const double angle = std::numbers::pi * x;
+  return x == 0 ? 1 : std::sin(angle) / angle;
+}
+/// A sinc under the middle of one that is three times as wide.
+double Lanczos(double x) { return std::abs(x) < 3 ? Sinc(x) * Sinc(x / 3) : 0; }
+
+double RadiusOf(Filter filter) {
+  return filter == Filter::kLanczos ? 3 : filter == Filter::kBicubic ? 2 : 1;
+}
+double WeightAt(double x, Filter filter) {
+  if (filter == Filter::kLanczos) return Lanczos(x);
+  return filter == Filter::kBicubic ? Cubic(x, -0.5) : Triangle(x);
+}
+
 /// Weights of all pixels under a filter that is as wide as the larger of the two pixel sizes.
 std::vector<PixelTaps> SmoothTaps(int from, int to, Filter filter) {
   const double scale = static_cast<double>(from) / to, stretch = std::max(scale, 1.0);
-  const double radius = (filter == Filter::kBicubic ? 2 : 1) * stretch;
+  const double radius = RadiusOf(filter) * stretch;
   std::vector<PixelTaps> all(static_cast<size_t>(to));
   for (int i = 0; i < to; ++i) {
     const double center = (i + 0.5) * scale;
@@ -40,7 +56,7 @@ std::vector<PixelTaps> SmoothTaps(int from, int to, Filter filter) {
     double sum = 0;
     for (int j = first; j < last; ++j) {
       const double x = (j + 0.5 - center) / stretch;
-      weights.push_back(filter == Filter::kBicubic ? Cubic(x, -0.5) : Triangle(x));
+      weights.push_back(WeightAt(x, filter));
       sum += weights.back();
     }
     for (const double weight : weights) taps.weights.push_back(static_cast<float>(weight / sum));
@@ -109,6 +125,9 @@ Image Resize(const Image& image, int width, int height, const ResizeOptions& opt
     throw Error(
         ErrorCode::kInvalidArgument,
         "a picture cannot be resized to " + std::to_string(width) + " x " + std::to_string(height));
+  }
+  if (options.filter == Filter::kLanczos && !options.antialias) {
+    throw Error(ErrorCode::kInvalidArgument, "there is no Lanczos filter without antialias");
   }
   if (width == image.width && height == image.height) return image;
   Image result = MakeImage(width, height, image.channels);

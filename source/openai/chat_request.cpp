@@ -11,9 +11,10 @@ namespace {
 
 constexpr std::array kRoles = {"system", "developer", "user", "assistant", "tool"};
 
-/// Text, or a list of parts that are text.
-std::string ReadContent(const Json& content, const std::string& path, const Limits& limits) {
-  if (content.is_string()) return content.get<std::string>();
+/// Text, or a list of parts: what is text alone becomes one text, as all templates take it.
+Json ReadContent(const Json& content, const std::string& path, const Limits& limits,
+                 std::vector<PictureSource>& pictures) {
+  if (content.is_string()) return content;
   if (!content.is_array()) {
     throw RequestError(path, Quote(path) + " must be a string or a list of parts");
   }
@@ -22,17 +23,32 @@ std::string ReadContent(const Json& content, const std::string& path, const Limi
                        Quote(path) + " has more than " + std::to_string(limits.parts) + " parts");
   }
   std::string text;
+  Json parts = Json::array();
+  bool has_pictures = false;
   for (size_t i = 0; i < content.size(); ++i) {
     Fields part(content[i], ItemPath(path, i));
     const std::string type(part.Text("type").value_or(""));
-    if (type != "text") {
-      part.Fail("type", "is " + Quote(type) + ": this model reads parts of type \"text\" only");
+    if (type == "image_url") {
+      if (pictures.size() == limits.pictures) {
+        part.Fail("image_url", "is one picture more than the " + std::to_string(limits.pictures) +
+                                   " that a request may have");
+      }
+      pictures.push_back(ReadPictureSource(part));
+      has_pictures = true;
+      parts.push_back({{"type", "image"}});
+    } else if (type == "text") {
+      const auto words = part.Text("text");
+      if (!words) part.Fail("text", "is missing");
+      text += *words;
+      parts.push_back({{"type", "text"}, {"text", *words}});
+    } else {
+      part.Fail("type", "is " + Quote(type) +
+                            ": parts of type \"text\" are read, and by some models those of type "
+                            "\"image_url\"");
     }
-    const auto words = part.Text("text");
-    if (!words) part.Fail("text", "is missing");
-    text += *words;
     part.CheckAllKnown();
   }
+  if (has_pictures) return parts;
   return text;
 }
 
@@ -69,7 +85,8 @@ Json ReadToolCalls(const Json& calls, const std::string& path) {
   return result;
 }
 
-Json ReadMessage(const Json& given, const std::string& path, const Limits& limits) {
+Json ReadMessage(const Json& given, const std::string& path, const Limits& limits,
+                 std::vector<PictureSource>& pictures) {
   Fields fields(given, path);
   const std::string role(fields.Text("role").value_or(""));
   if (std::ranges::find(kRoles, role) == kRoles.end()) {
@@ -80,7 +97,7 @@ Json ReadMessage(const Json& given, const std::string& path, const Limits& limit
   const Json* calls = fields.List("tool_calls", limits.parts);
   const bool has_calls = calls != nullptr && !calls->empty();
   if (const Json* content = fields.Find("content")) {
-    message["content"] = ReadContent(*content, fields.PathOf("content"), limits);
+    message["content"] = ReadContent(*content, fields.PathOf("content"), limits, pictures);
   } else if (role == "assistant" && has_calls) {
     message["content"] = nullptr;
   } else {
@@ -95,12 +112,13 @@ Json ReadMessage(const Json& given, const std::string& path, const Limits& limit
   return message;
 }
 
-std::string ReadMessages(Fields& fields, const Limits& limits) {
+std::string ReadMessages(Fields& fields, const Limits& limits,
+                         std::vector<PictureSource>& pictures) {
   const Json* given = fields.List("messages", limits.messages);
   if (given == nullptr || given->empty()) fields.Fail("messages", "must have at least one message");
   Json messages = Json::array();
   for (size_t i = 0; i < given->size(); ++i) {
-    messages.push_back(ReadMessage((*given)[i], ItemPath("messages", i), limits));
+    messages.push_back(ReadMessage((*given)[i], ItemPath("messages", i), limits, pictures));
   }
   return messages.dump();
 }
@@ -156,10 +174,11 @@ bool ReadReasoningFormat(Fields& fields) {
 
 }  // namespace
 
-ChatInputs ReadChatInputs(Fields& fields, const std::string& tools, const Limits& limits) {
+ChatInputs ReadChatInputs(Fields& fields, const std::string& tools, const Limits& limits,
+                          std::vector<PictureSource>& pictures) {
   ChatInputs inputs;
   inputs.tools = tools;
-  inputs.messages = ReadMessages(fields, limits);
+  inputs.messages = ReadMessages(fields, limits, pictures);
   const auto begins = fields.Bool("add_generation_prompt");
   inputs.add_generation_prompt = begins.value_or(true);
   inputs.continue_final_message = fields.Bool("continue_final_message").value_or(false);
@@ -187,11 +206,14 @@ GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const
   const ToolFields tools = ReadTools(fields, limits);
   RefuseOthers(fields);
   const bool splits = ReadReasoningFormat(fields);
-  ChatInputs inputs = ReadChatInputs(fields, tools.tools, limits);
+  std::vector<PictureSource> sources;
+  ChatInputs inputs = ReadChatInputs(fields, tools.tools, limits, sources);
   ReadEffort(fields, served, inputs);
   fields.CheckAllKnown();
   ApplyTools(tools, served, common.holds_json, common.request, call);
-  std::vector<int32_t> prompt = served.model->EncodeChat(inputs, "default", limits.chat_template);
+  common.request.pictures = ReadPictures(sources, served);
+  std::vector<int32_t> prompt =
+      served.model->EncodeChat(inputs, "default", limits.chat_template, common.request.pictures);
   if (splits) ApplyReasoning(served, prompt, call);
   // One that is held to a form begins with that, whatever the prompt has begun.
   if (common.request.constraint != nullptr) call.parts.begins_in_reasoning = false;

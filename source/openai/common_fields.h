@@ -3,6 +3,7 @@
 #pragma once
 
 #include "openai/generate_call.h"
+#include "openai/pictures.h"
 
 namespace oort::openai {
 
@@ -17,7 +18,9 @@ struct CommonFields {
 CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const Limits& limits);
 
 /// The conversation: "messages", and what a template may know besides; `tools` as ReadTools has it.
-ChatInputs ReadChatInputs(Fields& fields, const std::string& tools, const Limits& limits);
+/// Its pictures go to `pictures`, in order.
+ChatInputs ReadChatInputs(Fields& fields, const std::string& tools, const Limits& limits,
+                          std::vector<PictureSource>& pictures);
 
 /// A list of token ids of the model.
 std::vector<int32_t> ReadIds(const Json& list, const std::string& path, size_t vocabulary);

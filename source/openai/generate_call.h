@@ -3,8 +3,11 @@
 // refused is refused here, before anything runs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +23,7 @@ namespace oort::openai {
 struct Limits {
   size_t body_bytes = size_t{4} << 20;
   size_t messages = 4096, parts = 4096, tools = 128;
+  size_t pictures = 16;
   int64_t choices = 64;  ///< prompts × n
   int64_t best_of = 16;
   size_t stops = 16, stop_bytes = 4096, stop_tokens = 256;
@@ -45,7 +49,9 @@ struct ServedModel {
   int64_t max_tokens = -1;           ///< of a chat's answer that does not say; -1: as many as fit
   SamplingOptions sampling = DefaultSampling();  ///< of requests that do not say
   std::shared_ptr<AnswerForms> forms = std::make_shared<AnswerForms>();  ///< of this model
-  std::string adapter;      ///< the LoRA adapter of the model that answers; empty: none
+  std::string adapter;  ///< the LoRA adapter of the model that answers; empty: none
+  /// Reads the picture in a file's bytes; empty where pictures are refused.
+  std::function<std::shared_ptr<const Picture>(std::span<const std::byte>)> read_picture;
   std::string fingerprint;  ///< answers are comparable only under the same; empty: none
 };
 

@@ -51,6 +51,24 @@ Json ToolUse(Fields& block) {
       {"function", {{"name", *name}, {"arguments", input == nullptr ? Json::object() : *input}}}};
 }
 
+/// {"type": "image", "source": {"type": "base64", "media_type", "data"}} as a part of OpenAI's.
+Json PicturePart(Fields& block) {
+  const Json* given = block.Object("source");
+  if (given == nullptr) block.Fail("source", "is missing");
+  Fields source(*given, block.PathOf("source"));
+  if (source.Text("type") != "base64") {
+    source.Fail("type", "must be \"base64\": nothing is fetched for who asks");
+  }
+  const auto type = source.Text("media_type"), data = source.Text("data");
+  if (!type) source.Fail("media_type", "is missing");
+  if (!data) source.Fail("data", "is missing");
+  source.CheckAllKnown();
+  block.Ignore({"type", "cache_control"});
+  block.CheckAllKnown();
+  const std::string url = "data:" + std::string(*type) + ";base64," + std::string(*data);
+  return {{"type", "image_url"}, {"image_url", {{"url", url}}}};
+}
+
 /// One message of Anthropic's may be several of OpenAI's: each result of a tool is one.
 void AddMessage(Json& messages, const Json& given, const std::string& path) {
   Fields fields(given, path);
@@ -76,6 +94,8 @@ void AddMessage(Json& messages, const Json& given, const std::string& path) {
       calls.push_back(ToolUse(block));
     } else if (type == "thinking" && role == "assistant") {
       reasoning += block.Text("thinking").value_or("");
+    } else if (type == "image" && role == "user") {
+      parts.push_back(PicturePart(block));
     } else {
       Json part = (*content)[i];
       part.erase("cache_control");

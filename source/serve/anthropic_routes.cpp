@@ -35,9 +35,11 @@ void CountTokens(Services& services, http::Request request, const Context& conte
   const openai::Json body = FromAnthropic(fields, true);
   openai::Fields chat(body);
   const openai::ToolFields tools = openai::ReadTools(chat, services.limits);
-  const ChatInputs inputs = openai::ReadChatInputs(chat, tools.tools, services.limits);
+  std::vector<openai::PictureSource> pictures;
+  const ChatInputs inputs = openai::ReadChatInputs(chat, tools.tools, services.limits, pictures);
   const auto ids =
-      services.served.model->EncodeChat(inputs, "default", services.limits.chat_template);
+      services.served.model->EncodeChat(inputs, "default", services.limits.chat_template,
+                                        openai::ReadPictures(pictures, services.served));
   openai::JsonWriter out;
   out.Open('{').Key("input_tokens").Integer(static_cast<int64_t>(ids.size())).Close('}');
   context.Send(200, out.Take());

@@ -178,6 +178,19 @@ void ToOpenAi(Json& message) {
   }
 }
 
+/// A text with pictures before it, which are base64, as OpenAI's "content".
+Json WithPictures(const Json& images, const Json& text) {
+  Json parts = Json::array();
+  for (const Json& image : images) {
+    // What it really is its first bytes say.
+    const std::string data = image.is_string() ? image.get<std::string>() : "";
+    parts.push_back(
+        {{"type", "image_url"}, {"image_url", {{"url", "data:image/png;base64," + data}}}});
+  }
+  parts.push_back({{"type", "text"}, {"text", text}});
+  return parts;
+}
+
 Json ReadMessages(Fields& fields) {
   const Json* given = fields.List("messages", SIZE_MAX);
   if (given == nullptr || given->empty()) fields.Fail("messages", "must have at least one message");
@@ -187,7 +200,12 @@ Json ReadMessages(Fields& fields) {
     ToOpenAi(messages[i]);
     const auto images = messages[i].find("images");
     if (images == messages[i].end()) continue;
-    if (!images->is_array() || !images->empty()) fields.Fail("messages", "must not hold images");
+    if (!images->is_array() && !images->is_null()) {
+      fields.Fail("messages", "must hold images as lists");
+    }
+    if (images->is_array() && !images->empty()) {
+      messages[i]["content"] = WithPictures(*images, messages[i].value("content", Json("")));
+    }
     messages[i].erase("images");
   }
   return messages;
@@ -220,7 +238,8 @@ void OllamaGenerate(Services& services, const http::Request& request, const Cont
   const bool raw = fields.Bool("raw").value_or(false);
   if (!prompt) fields.Fail("prompt", "is missing");
   const Json* images = fields.List("images", SIZE_MAX);
-  if (images != nullptr && !images->empty()) fields.Fail("images", "are not read by this model");
+  const bool has_pictures = images != nullptr && !images->empty();
+  if (has_pictures && raw) fields.Fail("images", "have no place in a raw prompt");
   fields.CheckAllKnown();
   if (raw) {
     body["prompt"] = *prompt;
@@ -231,7 +250,9 @@ void OllamaGenerate(Services& services, const http::Request& request, const Cont
   }
   body["messages"] = Json::array();
   if (system) body["messages"].push_back({{"role", "system"}, {"content", *system}});
-  body["messages"].push_back({{"role", "user"}, {"content", *prompt}});
+  const Json text(*prompt);
+  body["messages"].push_back(
+      {{"role", "user"}, {"content", has_pictures ? WithPictures(*images, text) : text}});
   Begin(services, context, openai::ParseChatRequest(body, services.served, services.limits), false);
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+
 #include "core/problems.h"
 #include "serve/responses.h"
 
@@ -35,6 +37,30 @@ std::string ContentText(const Json& content, const std::string& path) {
     part.CheckAllKnown();
   }
   return text;
+}
+
+/// The same of a message, which may have pictures: {"type": "input_image", "image_url"}.
+Json MessageContent(const Json& content, const std::string& path) {
+  const auto is_picture = [](const Json& part) {
+    return part.is_object() && part.value("type", Json()) == "input_image";
+  };
+  if (!content.is_array() || std::ranges::none_of(content, is_picture)) {
+    return ContentText(content, path);
+  }
+  Json parts = Json::array();
+  for (size_t i = 0; i < content.size(); ++i) {
+    if (!is_picture(content[i])) {
+      parts.push_back({{"type", "text"}, {"text", ContentText(Json::array({content[i]}), path)}});
+      continue;
+    }
+    Fields part(content[i], ItemPath(path, i));
+    part.Ignore({"type", "detail"});
+    const auto url = part.Text("image_url");
+    if (!url) part.Fail("image_url", "is missing");
+    part.CheckAllKnown();
+    parts.push_back({{"type", "image_url"}, {"image_url", {{"url", *url}}}});
+  }
+  return parts;
 }
 
 /// The items of a conversation as messages of a chat.
@@ -77,12 +103,12 @@ class InputReader {
     const std::string role(item.Text("role").value_or(""));
     const Json* content = item.Find("content");
     if (content == nullptr) item.Fail("content", "is missing");
-    const std::string text = ContentText(*content, item.PathOf("content"));
+    const Json said = MessageContent(*content, item.PathOf("content"));
     if (role == "assistant") {
       messages_.push_back({{"role", role}, {"content", nullptr}});
-      Assistant()["content"] = text;
+      Assistant()["content"] = said;
     } else {
-      messages_.push_back({{"role", role}, {"content", text}});
+      messages_.push_back({{"role", role}, {"content", said}});
     }
   }
   void AddCall(Fields& item) {

@@ -40,8 +40,11 @@ void Tokenize(Services& services, http::Request request, const Context& context)
   const bool pieces = FlagOf(fields, "return_token_strs", "with_pieces", false);
   if (chat) {
     const openai::ToolFields tools = openai::ReadTools(fields, services.limits);
-    const ChatInputs inputs = openai::ReadChatInputs(fields, tools.tools, services.limits);
-    ids = served.model->EncodeChat(inputs, "default", services.limits.chat_template);
+    std::vector<openai::PictureSource> pictures;
+    const ChatInputs inputs =
+        openai::ReadChatInputs(fields, tools.tools, services.limits, pictures);
+    ids = served.model->EncodeChat(inputs, "default", services.limits.chat_template,
+                                   openai::ReadPictures(pictures, served));
   } else {
     const auto text = TextOf(fields, "prompt", "content");
     if (!text) fields.Fail("prompt", "is missing, and so are \"content\" and \"messages\"");
@@ -85,7 +88,8 @@ void ApplyTemplate(Services& services, http::Request request, const Context& con
   const openai::ServedModel& served = services.served;
   openai::CheckModelName(fields, served.name, served.aliases, served.any_name);
   const openai::ToolFields tools = openai::ReadTools(fields, services.limits);
-  const ChatInputs inputs = openai::ReadChatInputs(fields, tools.tools, services.limits);
+  std::vector<openai::PictureSource> pictures;  // the text has a place for each
+  const ChatInputs inputs = openai::ReadChatInputs(fields, tools.tools, services.limits, pictures);
   fields.CheckAllKnown();
   JsonWriter out;
   out.Open('{').Key("prompt").String(served.model->FormatChat(inputs)).Close('}');

@@ -74,7 +74,7 @@ class ChatTest(Case):
 
     def test_help(self):
         out, _ = self.chat("/help\n", STORYTELLER)
-        for word in ("/clear", "/exit", "/help", "Ctrl-C"):
+        for word in ("/clear", "/exit", "/help", "/image", "Ctrl-C"):
             self.assertIn(word, out)
 
     def test_on_a_terminal(self):

@@ -161,8 +161,8 @@ TEST_P(AllocationFailure, InAForwardIsAnErrorAndTheSessionGoesOn) {
   }
 }
 
-/// A code of the C interface as the exception that it was. The error is a reference, since arguments
-/// are evaluated in any order: the call that gives the code sets it.
+/// A code of the C interface as the exception that it was. The error is a reference, since
+/// arguments are evaluated in any order: the call that gives the code sets it.
 void ThrowIfFailed(oort_code code, oort_error*& error) {
   oort_error_free(error);
   if (code == OORT_OK) return;

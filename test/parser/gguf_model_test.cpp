@@ -169,7 +169,7 @@ TEST(GgufModel, KeysMustBeThere) {
   GgufModel().Drop("general.architecture").ExpectProblem("'general.architecture' is missing");
   GgufModel()
       .Set(GgufText("general.architecture", "mamba"))
-      .ExpectProblem("granite, llama, mistral, mixtral", ErrorCode::kUnsupported);
+      .ExpectProblem("granite, idefics3, llama, mistral, mixtral", ErrorCode::kUnsupported);
   GgufModel()
       .Set(GgufU32("llama.expert_count", 8))
       .ExpectProblem("'llama.expert_used_count' is missing");

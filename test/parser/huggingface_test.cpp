@@ -136,9 +136,9 @@ TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
   ExpectConfigProblem(
       {{"model_type", "mamba"}},
       "cohere, deepseek_v2, deepseek_v3, falcon, gemma, gemma2, gemma3_text, gpt2, gpt_neox, "
-      "gpt_oss, granite, llama, "
+      "gpt_oss, granite, idefics3, llama, "
       "mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, "
-      "smollm3, stablelm and starcoder2",
+      "smollm3, smolvlm, stablelm and starcoder2",
       ErrorCode::kUnsupported);
   ExpectConfigProblem({{"quantization_config", {{"bits", 4}}}}, "quantization_config",
                       ErrorCode::kUnsupported);

@@ -131,7 +131,7 @@ TEST(ModelServer, RefusesWhatItCannotAnswer) {
   ExpectError(fixture.Post(chat, request), 400, "", "n");
   request = Chat();
   request["messages"][0]["content"] = {{{"type", "image_url"}}};
-  ExpectError(fixture.Post(chat, request), 400, "", "messages[0].content[0].type");
+  ExpectError(fixture.Post(chat, request), 400, "", "messages[0].content[0].image_url");
   std::string text;
   for (int i = 0; i < 600; ++i) text += "story ";
   ExpectError(fixture.Post(chat, Chat(text)), 400, "context_length_exceeded");

@@ -1,1 +1,1 @@
-target_link_libraries(test_serve PRIVATE oort_serve)
+target_link_libraries(test_serve PRIVATE oort_serve oort_media)

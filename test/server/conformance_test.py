@@ -305,7 +305,7 @@ class ConformanceTest(unittest.TestCase):
             ({"role": "wizard", "content": "x"}, "messages[0].role"),
             ({"role": "user"}, "messages[0].content"),
             ({"role": "user", "content": 5}, "messages[0].content"),
-            ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}, "messages[0].content[0].type"),
+            ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}, "messages[0].content[0].image_url.url"),
         ):
             with self.subTest(message=message):
                 self.refused(lambda: self.chat(messages=[message]), openai.BadRequestError, param=param)

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// Pictures through every API of the server that takes messages.
+#include "kit/files.h"
+#include "oort/picture_reader.h"
+#include "serve/served_model.h"
+#include "text/base64.h"
+
+namespace oort::serve {
+namespace {
+
+const std::filesystem::path kCheckpoints = TestData() / "checkpoints";
+
+ServeOptions WithVision() {
+  static const auto model = LanguageModel::Load(kCheckpoints / "smolvlm", {.exact = true});
+  ServeOptions options = Options();
+  options.served.model = model;
+  options.served.name = "smolvlm";
+  const auto reader = std::make_shared<PictureReader>(model);
+  options.served.read_picture = [reader](std::span<const std::byte> file) {
+    return reader->Read(file);
+  };
+  return options;
+}
+
+/// The first thing that transformers says of a picture, and the tokens of what it was asked.
+Json Known() {
+  const std::string text = testing::FileBytes(kCheckpoints / "smolvlm.json");
+  return Json::parse(text)["answers"][0];
+}
+
+std::string Base64(const std::string& picture) {
+  return text::EncodeBase64(testing::FileBytes(kCheckpoints / picture));
+}
+
+std::string DataUrl(const std::string& picture) {
+  return "data:image/png;base64," + Base64(picture);
+}
+
+Json AboutPicture(const Json& url, const std::string& question) {
+  const Json parts = {{{"type", "image_url"}, {"image_url", url}},
+                      {{"type", "text"}, {"text", question}}};
+  return {{"messages", {{{"role", "user"}, {"content", parts}}}},
+          {"temperature", 0},
+          {"max_tokens", 10},
+          {"ignore_eos", true},
+          {"return_token_ids", true}};
+}
+
+TEST(PictureRoutes, ChatsAnswerAsTransformers) {
+  const Fixture fixture(WithVision());
+  const Json known = Known();
+  const std::string question = known["question"], file = known["picture"];
+  for (const Json& url : {Json(DataUrl(file)), Json({{"url", DataUrl(file)}, {"detail", "low"}})}) {
+    const Answer answer = fixture.Post("/v1/chat/completions", AboutPicture(url, question));
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    const Json body = Json::parse(answer.body);
+    EXPECT_EQ(body["choices"][0]["token_ids"], known["tokens"]) << body;
+    EXPECT_EQ(body["usage"]["prompt_tokens"], known["prompt"].size());
+  }
+  const Json counted = AboutPicture(DataUrl(file), question);
+  const Answer tokens = fixture.Post("/tokenize", {{"messages", counted["messages"]}});
+  EXPECT_EQ(Json::parse(tokens.body)["tokens"], known["prompt"]) << tokens.body;
+}
+
+/// The same picture by the names of other APIs gives a prompt of as many tokens.
+TEST(PictureRoutes, OtherApisTakePictures) {
+  const Fixture fixture(WithVision());
+  const Json known = Known();
+  const std::string question = known["question"], file = known["picture"];
+  const size_t prompt = known["prompt"].size();
+  const Json options = {{"num_predict", 2}, {"temperature", 0}};
+  const Json ollama = {{"stream", false}, {"options", options}};
+  Json chat = ollama, generate = ollama;
+  chat["messages"] = {{{"role", "user"}, {"content", question}, {"images", {Base64(file)}}}};
+  generate["prompt"] = question;
+  generate["images"] = {Base64(file)};
+  for (const auto& [path, body] : {std::pair("/api/chat", chat), {"/api/generate", generate}}) {
+    const Answer answer = fixture.Post(path, body);
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(Json::parse(answer.body)["prompt_eval_count"], prompt) << path;
+  }
+  const Json source = {{"type", "base64"}, {"media_type", "image/png"}, {"data", Base64(file)}};
+  const Json blocks = {{{"type", "image"}, {"source", source}},
+                       {{"type", "text"}, {"text", question}}};
+  const Json messages = {{{"role", "user"}, {"content", blocks}}};
+  const Answer counted = fixture.Post("/v1/messages/count_tokens", {{"messages", messages}});
+  EXPECT_EQ(Json::parse(counted.body)["input_tokens"], prompt) << counted.body;
+  const Json items = {{{"type", "input_image"}, {"image_url", DataUrl(file)}},
+                      {{"type", "input_text"}, {"text", question}}};
+  const Answer response =
+      fixture.Post("/v1/responses",
+                   {{"input", {{{"role", "user"}, {"content", items}}}}, {"max_output_tokens", 2}});
+  ASSERT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(Json::parse(response.body)["usage"]["input_tokens"], prompt) << response.body;
+}
+
+TEST(PictureRoutes, RefusesWhatIsNoPicture) {
+  const Fixture fixture(WithVision());
+  const std::string chat = "/v1/chat/completions";
+  const std::string param = "messages[0].content[0].image_url";
+  for (const char* url : {"http://localhost/a.png", "https://localhost/a.png", "file:///etc/passwd",
+                          "/etc/passwd", "", "data:image/png", "data:,x", "data:image/png;base64,?",
+                          "data:image/png;base64,", "data:image/png;base64,bm8gcGljdHVyZQ=="}) {
+    ExpectError(fixture.Post(chat, AboutPicture(url, "What?")), 400, "", param);
+  }
+  Json many = AboutPicture(DataUrl("vision_tall.png"), "What?");
+  Json& parts = many["messages"][0]["content"];
+  while (parts.size() < 18) parts.insert(parts.begin(), parts[0]);
+  ExpectError(fixture.Post(chat, many), 400, "", "messages[0].content[16].image_url");
+  // More than the context has room for.
+  Json long_one = AboutPicture(DataUrl("vision_square.png"), "What?");
+  long_one["messages"][0]["content"].push_back(long_one["messages"][0]["content"][0]);
+  ExpectError(fixture.Post(chat, long_one), 400, "context_length_exceeded", "messages");
+  EXPECT_EQ(fixture.Post(chat, AboutPicture(DataUrl("vision_tall.png"), "What?")).status, 200);
+}
+
+TEST(PictureRoutes, AreRefusedByAModelOfText) {
+  const Fixture fixture;
+  const std::string url = DataUrl("vision_tall.png");
+  ExpectError(fixture.Post("/v1/chat/completions", AboutPicture(url, "What?")), 400, "",
+              "messages[0].content[0].image_url");
+  const Json ollama = {{"prompt", "What?"}, {"images", {Base64("vision_tall.png")}}};
+  EXPECT_EQ(fixture.Post("/api/generate", ollama).status, 400);
+}
+
+}  // namespace
+}  // namespace oort::serve
