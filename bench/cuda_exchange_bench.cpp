@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/gpu_program.h"
 #include "collectives/local_collective.h"
 #include "cuda/device.h"
 #include "cuda/memory.h"
@@ -20,7 +21,7 @@
 #include "layers/collective/device_exchange.h"
 #include "llm/rank_device.h"
 
-namespace oort {
+namespace oort::bench {
 namespace {
 
 struct GpuTokens {
@@ -107,31 +108,22 @@ void RunWay(const GpuTokens& shape, RankOptions::Exchange exchange, bool recorde
   for (std::thread& thread : threads) thread.join();
 }
 
-int RunWays(int argc, char** argv) {
+void RunWays(const std::vector<std::string>& arguments) {
+  const std::vector<int64_t> numbers = NumbersFrom(arguments, 0, {2, 4096, 32, 200});
+  const auto number = [&](size_t place, int64_t otherwise) {
+    return place < numbers.size() ? std::max<int64_t>(numbers[place], 1) : otherwise;
+  };
   GpuTokens shape;
-  if (argc > 1) shape.ranks = std::clamp(std::atoi(argv[1]), 1, kMostPartsOnDevice);
-  if (argc > 2) shape.hidden = std::max(1LL, std::atoll(argv[2]));
-  if (argc > 3) shape.layers = std::max(1LL, std::atoll(argv[3]));
-  if (argc > 4) shape.tokens = std::max(1LL, std::atoll(argv[4]));
-  std::string reason;
-  if (cuda::Devices(&reason).empty()) {
-    std::printf("no GPU: %s\n", reason.c_str());
-    return 0;
-  }
+  shape.ranks = static_cast<int>(std::min<int64_t>(number(0, shape.ranks), kMostPartsOnDevice));
+  shape.hidden = number(1, shape.hidden);
+  shape.layers = number(2, shape.layers);
+  shape.tokens = number(3, shape.tokens);
   RunWay(shape, RankOptions::Exchange::kHost, false);
   RunWay(shape, RankOptions::Exchange::kNccl, false);
   RunWay(shape, RankOptions::Exchange::kNccl, true);
-  return 0;
 }
 
 }  // namespace
-}  // namespace oort
+}  // namespace oort::bench
 
-int main(int argc, char** argv) {
-  try {
-    return oort::RunWays(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_cuda_exchange: %s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return oort::bench::RunOnGpu(argc, argv, oort::bench::RunWays); }

@@ -143,6 +143,21 @@ TEST(TcpCollective, ARankThatLeavesIsNamed) {
   }
 }
 
+TEST(TcpCollective, WhoLooksAfterTheOthersHearsOfOneThatFailsOrLeaves) {
+  for (const bool tells : {true, false}) {
+    const auto errors = OverTcp(2, 60, [&](Collective& group) {
+      group.Poll("a step");  // nothing is wrong yet
+      group.Barrier("the start");
+      if (group.rank() == 1) {
+        if (tells) group.Fail("its GPU is gone");
+        return;
+      }
+      while (true) group.Poll("a step");
+    });
+    ExpectIn(errors[0], tells ? "its GPU is gone" : "rank 1");
+  }
+}
+
 TEST(TcpCollective, ARankThatHangsIsNamedWithinTheDeadline) {
   std::atomic<int> done = 0;
   const auto errors = OverTcp(3, 0.3, [&](Collective& group) {
