@@ -231,8 +231,7 @@ __global__ void __launch_bounds__(kWorkers * 32, 1)
     buffer.Next(args.buffers);
   }
   finisher.Finish(before);
-  // What this block has sent is read from its memory until it is there, and others have sent sums
-  // of squares, which a block that finished nothing has not waited for.
+  // What was sent, squares to a block that finished nothing too, must come while all are here.
   if (p.gain != nullptr) squared.Wait(0);
   cluster.ArriveRelaxed();
   cluster.Wait();

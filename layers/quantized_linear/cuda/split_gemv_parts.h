@@ -127,7 +127,7 @@ class PairFetcher {
     if (has) {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
-        if (CopyIs(i)) CopyAsync16(to_ + i * 512, from_ + i * 512 + gap_[i]);
+        if (CopyIs(i)) CopyAsync16(to_ + i * 512, from_ + i * 512 + Gap(i));
       }
       step_ += kWorkers;
       from_ += kWorkers * K::kRecordBytes;
@@ -156,17 +156,17 @@ class PairFetcher {
     from_ = data_ + (static_cast<int64_t>(strip_) * steps_ + worker_) * K::kRecordBytes +
             threadIdx.x % 32 * 16;
     present_ = strip_ + 1 < end_ ? kPieces : kPieces / 2;
+  }
+  /// What lies between the records of both strips, for a lane that copies of the second.
+  __device__ __forceinline__ int64_t Gap(int i) const {
+    if ((i + 1) * 32 <= kPieces / 2) return 0;
     const int64_t apart = static_cast<int64_t>(steps_ - 1) * K::kRecordBytes;
-#pragma unroll
-    for (int i = 0; i < kCopies; ++i) {
-      const int piece = i * 32 + static_cast<int>(threadIdx.x) % 32;
-      gap_[i] = piece >= kPieces / 2 ? apart : 0;
-    }
+    if (i * 32 >= kPieces / 2) return apart;
+    return i * 32 + static_cast<int>(threadIdx.x) % 32 >= kPieces / 2 ? apart : 0;
   }
 
   const char* data_;
-  const char* from_;      // what this lane copies of the next step
-  int64_t gap_[kCopies];  // between the records of both strips
+  const char* from_;  // what this lane copies of the next step
   int steps_, worker_, strip_, end_, step_, present_;
   uint32_t ring_, to_;
 };
