@@ -4,7 +4,7 @@ import os
 import re
 
 from conan import ConanFile
-from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
+from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain
 from conan.tools.files import copy, load
 
 
@@ -28,7 +28,9 @@ class OortConan(ConanFile):
             copy(self, pattern, root, self.export_sources_folder)
 
     def layout(self):
-        cmake_layout(self)
+        # As deep as other builds of a clone: ccache then finds what these have compiled.
+        self.folders.build = "build"
+        self.folders.generators = os.path.join("build", "generators")
 
     def generate(self):
         CMakeDeps(self).generate()

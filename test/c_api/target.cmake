@@ -19,6 +19,10 @@ if(NOT OORT_SANITIZE)
   add_test(NAME c_api.symbols COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/c_api/symbols_test.py
     $<TARGET_FILE:oort_c>)
   set_tests_properties(c_api.symbols PROPERTIES LABELS c_api)
+  if(OORT_C_LANGUAGE)  # where valgrind is installed
+    add_test(NAME c_api.valgrind COMMAND ${PROJECT_SOURCE_DIR}/tools/check-valgrind ${PROJECT_BINARY_DIR})
+    set_tests_properties(c_api.valgrind PROPERTIES LABELS c_api SKIP_RETURN_CODE 77)
+  endif()
   # The ABI as abidiff sees it, where that is installed.
   add_test(NAME c_api.abi COMMAND ${PROJECT_SOURCE_DIR}/tools/check-abi)
   set_tests_properties(c_api.abi PROPERTIES LABELS c_api SKIP_RETURN_CODE 77)
