@@ -153,7 +153,7 @@ void Multiply(const ByteTiles& tiles) {
   if constexpr (kTileSameTypes) return MultiplyType<WeightType::kInt8>(tiles);
   switch (tiles.layout.type) {
     case WeightType::kInt4: return MultiplyType<WeightType::kInt4>(tiles);
-    case WeightType::kInt5:
+    case WeightType::kInt5: return MultiplyType<WeightType::kInt5>(tiles);
     case WeightType::kInt6: return MultiplyType<WeightType::kInt6>(tiles);
     default: return MultiplyType<WeightType::kInt8>(tiles);
   }
