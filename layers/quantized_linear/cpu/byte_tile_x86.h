@@ -36,6 +36,9 @@ inline constexpr bool kTileVnni = true;
 inline constexpr bool kTileSameTypes = kTileVnni;
 /// Whether there are tiles of two bytes of x: GEMVs do as well.
 inline constexpr bool kTileTwoBytes = false;
+/// How many bytes ahead packed weights are prefetched: heads are read before the lines between
+/// them, and the hardware does not prefetch across such gaps.
+inline constexpr int64_t kTileFetchAhead = 2048;
 /// Lines hold weights of 8 bits with these bits turned, and others plus this zero: VPDPBUSD takes
 /// weights without a sign.
 inline constexpr int kTileTurn = kTileVnni ? -128 : 0;
