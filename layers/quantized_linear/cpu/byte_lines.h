@@ -28,7 +28,8 @@ class JoinedLines {
 
   JoinedLines() = default;
   [[gnu::always_inline]] explicit JoinedLines(const std::byte* from) { Read(from); }
-  /// These are plain loops over 64 bytes, because compilers vectorize them.
+  /// These are plain loops over 64 bytes, because compilers vectorize them. Bits are masked rather
+  /// than shifted twice, because x86-64 has no shifts of bytes.
   [[gnu::always_inline]] void Read(const std::byte* from) {
     constexpr int kLines = type == WeightType::kInt5 ? 5 : 3;
     constexpr uint8_t kMask = type == WeightType::kInt5 ? 31 : 63;
@@ -37,14 +38,15 @@ class JoinedLines {
     for (int i = 0; i < 64 * kLines; ++i) to[i] = lines[i] & kMask;
     to += 64 * kLines;
     if constexpr (type == WeightType::kInt5) {
-      Join(lines, to, [](const uint8_t* w) { return (w[0] >> 5 << 2) | w[64] >> 6; });
-      Join(lines + 128, to + 64, [](const uint8_t* w) { return (w[0] >> 5 << 2) | w[64] >> 6; });
+      const auto join = [](const uint8_t* w) { return (w[0] >> 3 & 0x1c) | w[64] >> 6; };
+      Join(lines, to, join);
+      Join(lines + 128, to + 64, join);
       Join(lines, to + 128, [](const uint8_t* w) {
-        return (w[256] >> 5 << 2) | (w[64] >> 4 & 2) | (w[192] >> 5 & 1);
+        return (w[256] >> 3 & 0x1c) | (w[64] >> 4 & 2) | (w[192] >> 5 & 1);
       });
     } else {
       Join(lines, to,
-           [](const uint8_t* w) { return (w[0] >> 6 << 4) | (w[64] >> 6 << 2) | w[128] >> 6; });
+           [](const uint8_t* w) { return (w[0] >> 2 & 0x30) | (w[64] >> 4 & 0x0c) | w[128] >> 6; });
     }
   }
   const std::byte* data() const { return reinterpret_cast<const std::byte*>(bytes_); }

@@ -11,6 +11,7 @@
 namespace oort::OORT_ISA {
 
 inline constexpr int kMostRows = 4;
+inline constexpr bool kWide = false;
 
 struct ByteSums {
   int32x4_t v[4];

@@ -41,6 +41,7 @@ template <ScaleType type>
 void UnpackNumbers(const PanelLayout& layout, int64_t groups, const std::byte* panel, float* scales,
                    float* minimums) {
   constexpr int kFours = kPanelRows / Vec::kWidth;
+  [[maybe_unused]] const int64_t group_bytes = layout.group_bytes();
   RowScales<type> rows[kFours];
   for (int64_t g = 0; g < groups; ++g, scales += kPanelRows) {
     if (g == 0 || (RowScales<type>::kCounts && g % layout.span == 0)) {
@@ -48,6 +49,11 @@ void UnpackNumbers(const PanelLayout& layout, int64_t groups, const std::byte* p
       Unroll<kFours>([&](auto i) { rows[i] = {steps, i * Vec::kWidth}; });
     }
     const std::byte* head = panel + layout.group_at(g);
+    if constexpr (kTileFetchAhead > 0) {
+      for (int64_t line = 0; line < group_bytes; line += 64) {
+        __builtin_prefetch(head + kTileFetchAhead + line, 0, 2);
+      }
+    }
     Unroll<kFours>([&](auto i) { rows[i].Scale(head).Store(scales + i * Vec::kWidth); });
     if (minimums == nullptr) continue;
     Unroll<kFours>([&](auto i) { rows[i].Minimum(head).Store(minimums + i * Vec::kWidth); });
@@ -153,7 +159,7 @@ void Multiply(const ByteTiles& tiles) {
   if constexpr (kTileSameTypes) return MultiplyType<WeightType::kInt8>(tiles);
   switch (tiles.layout.type) {
     case WeightType::kInt4: return MultiplyType<WeightType::kInt4>(tiles);
-    case WeightType::kInt5:
+    case WeightType::kInt5: return MultiplyType<WeightType::kInt5>(tiles);
     case WeightType::kInt6: return MultiplyType<WeightType::kInt6>(tiles);
     default: return MultiplyType<WeightType::kInt8>(tiles);
   }

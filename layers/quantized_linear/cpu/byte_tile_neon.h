@@ -19,6 +19,8 @@ inline constexpr int kTileFewestRows = 4;
 inline constexpr bool kTileSameTypes = true;
 /// Whether there are tiles of two bytes of x.
 inline constexpr bool kTileTwoBytes = true;
+/// Packed weights are prefetched by the hardware alone.
+inline constexpr int64_t kTileFetchAhead = 0;
 /// Lines hold weights of 8 bits with these bits turned, and others plus this zero.
 inline constexpr int kTileTurn = 0;
 inline int ZeroOfTiles(const PanelLayout&) { return 0; }

@@ -11,6 +11,9 @@
 
 #include "cpu/unroll.h"
 #include "layers/quantized_linear/cpu/byte_tile_variant.h"
+#if defined(OORT_UNIT_avx2_dot)
+#include "layers/quantized_linear/cpu/sums_avx2.h"
+#endif
 
 namespace oort::OORT_ISA {
 
@@ -33,6 +36,9 @@ inline constexpr bool kTileVnni = true;
 inline constexpr bool kTileSameTypes = kTileVnni;
 /// Whether there are tiles of two bytes of x: GEMVs do as well.
 inline constexpr bool kTileTwoBytes = false;
+/// How many bytes ahead packed weights are prefetched: heads are read before the lines between
+/// them, and the hardware does not prefetch across such gaps.
+inline constexpr int64_t kTileFetchAhead = 2048;
 /// Lines hold weights of 8 bits with these bits turned, and others plus this zero: VPDPBUSD takes
 /// weights without a sign.
 inline constexpr int kTileTurn = kTileVnni ? -128 : 0;
@@ -114,28 +120,28 @@ template <typename V>
 }
 
 #if defined(OORT_UNIT_avx2_dot)
-/// The same of weights without a sign. Pairs of products are at most 2 * 15 * 127 or 2 * 63 * 127,
-/// so that those of eight or two lines fit 16 bits: only their sum is widened.
+/// The same of all lines of a piece of weights without a sign, of which only sums of some lines are
+/// widened. Both vectors of weights meet a row before the next one, so that its bytes are repeated
+/// once.
 template <typename V>
 [[gnu::always_inline]] inline void AddShortLines(const int8_t* lines, const TileFour* x,
                                                  TileSums<V::rows>& sums) {
-  constexpr int kFours = V::piece / 4;
-  constexpr int kTogether = V::type == WeightType::kInt4 ? kFours : 2;
-  const __m256i ones = _mm256_set1_epi16(1);
-  Unroll<2>([&](auto c) __attribute__((always_inline)) {
-    Unroll<kFours / kTogether>([&](auto part) __attribute__((always_inline)) {
-      __m256i pairs[V::rows];
-      Unroll<kTogether>([&](auto j) __attribute__((always_inline)) {
-        constexpr int kLine = part * kTogether + j;
-        const TileInt w = LoadTile(lines + 64 * kLine + 32 * c);
-        Unroll<V::rows>([&](auto r) __attribute__((always_inline)) {
-          const __m256i here = _mm256_maddubs_epi16(w, AllLanes(x[r * kFours + kLine].bytes));
-          pairs[r] = j == 0 ? here : _mm256_add_epi16(pairs[r], here);
+  constexpr int kFours = V::piece / 4, kTogether = kShortLines<V::type, V::piece>;
+  Unroll<kFours / kTogether>([&](auto part) __attribute__((always_inline)) {
+    TileSums<V::rows> pairs;
+    Unroll<kTogether>([&](auto j) __attribute__((always_inline)) {
+      constexpr int kLine = part * kTogether + j;
+      const TileInt w[2] = {LoadTile(lines + 64 * kLine), LoadTile(lines + 64 * kLine + 32)};
+      Unroll<V::rows>([&](auto r) __attribute__((always_inline)) {
+        const TileInt four = AllLanes(x[r * kFours + kLine].bytes);
+        Unroll<2>([&](auto c) __attribute__((always_inline)) {
+          const TileInt here = _mm256_maddubs_epi16(w[c], four);
+          pairs[r][c] = j == 0 ? here : AddInOrder(pairs[r][c], here);
         });
       });
-      Unroll<V::rows>([&](auto r) __attribute__((always_inline)) {
-        sums[r][c] = _mm256_add_epi32(sums[r][c], _mm256_madd_epi16(pairs[r], ones));
-      });
+    });
+    ForTile<V::rows>([&](auto r, auto c) __attribute__((always_inline)) {
+      sums[r][c] = AddProducts(sums[r][c], pairs[r][c]);
     });
   });
 }

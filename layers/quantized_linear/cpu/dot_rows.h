@@ -6,6 +6,8 @@
 //                              bytes), ToFloat(scale, Vec*), AddToFloat(scale, Vec*)
 //   Bytes<piece>               the bytes of one row in one piece, loaded
 //   AddPiece<type, piece, rows>(lines, bytes, sums)  which multiplies the lines of a piece
+//   kWide                      whether weights of 8 bits have instead WideBytes<piece>, with
+//                              Load(bytes, second bytes), and AddWide(lines, wide, sums)
 #pragma once
 
 #include "cpu/unroll.h"
@@ -20,26 +22,51 @@ inline constexpr int kFloats = kPanelRows / Vec::kWidth;
 template <int rows>
 using Totals = Vec[rows][kFloats];
 
-/// partial += the products of one piece, times the scales of x. `at` is where its numbers are.
+/// partial += sums times the scales of x, or = where groups are one piece.
 template <typename V>
-[[gnu::always_inline]] inline void AddScaled(const ByteRows& x, int64_t at, int zero,
-                                             const std::byte* lines, Totals<V::rows>& partial) {
+[[gnu::always_inline]] inline void ScaleSums(const ByteNumbers& numbers, int64_t at,
+                                             const ByteSums (&sums)[V::rows],
+                                             Totals<V::rows>& partial) {
+  Unroll<V::rows>([&](auto r) {
+    if constexpr (V::single) {
+      sums[r].ToFloat(numbers.scale[at + r], partial[r]);
+    } else {
+      sums[r].AddToFloat(numbers.scale[at + r], partial[r]);
+    }
+  });
+}
+
+template <int piece>
+struct WideBytes;
+
+/// The products of one piece. `at` is where the numbers of x are.
+template <typename V>
+[[gnu::always_inline]] inline void SumPiece(const ByteRows& x, int64_t at, int zero,
+                                            const std::byte* lines, ByteSums (&sums)[V::rows]) {
   const ByteNumbers& numbers = V::NumbersOf(x);
   const auto is_fine = [&](int r) { return V::fine || x.is_fine[at + r] != 0; };
   const auto start = [&](int r) { return V::moved ? -zero * numbers.sum[at + r] : 0; };
-  ByteSums sums[V::rows];
-  Bytes<V::piece> bytes[V::rows];
-  const auto load = [&](const int8_t* from) {
-    Unroll<V::rows>([&](auto r) { bytes[r].Load(from + (at + r) * V::piece); });
-  };
-  bool any_fine = false;
-  Unroll<V::rows>([&](auto r) {
-    any_fine |= is_fine(r);
-    sums[r].Start(is_fine(r) ? 0 : start(r));
-  });
-  load(x.q);
-  AddPiece<V::type, V::piece, V::rows>(lines, bytes, sums);
-  if (any_fine) {
+  const auto bytes_at = [&](const int8_t* from, int r) { return from + (at + r) * V::piece; };
+  if constexpr (V::fine && kWide) {
+    WideBytes<V::piece> wide[V::rows];
+    Unroll<V::rows>([&](auto r) {
+      wide[r].Load(bytes_at(x.q, r), bytes_at(x.fine, r));
+      sums[r].Start(start(r));
+    });
+    AddWide(lines, wide, sums);
+  } else {
+    Bytes<V::piece> bytes[V::rows];
+    const auto load = [&](const int8_t* from) {
+      Unroll<V::rows>([&](auto r) { bytes[r].Load(bytes_at(from, r)); });
+    };
+    bool any_fine = false;
+    Unroll<V::rows>([&](auto r) {
+      any_fine |= is_fine(r);
+      sums[r].Start(is_fine(r) ? 0 : start(r));
+    });
+    load(x.q);
+    AddPiece<V::type, V::piece, V::rows>(lines, bytes, sums);
+    if (!any_fine) return;
     ByteSums fine[V::rows];
     load(x.fine);
     Unroll<V::rows>([&](auto r) { fine[r].Start(start(r)); });
@@ -50,11 +77,20 @@ template <typename V>
       sums[r] = fine[r];
     });
   }
+}
+
+/// partial += the products of one piece, times the scales of x, or = where groups are one piece.
+template <typename V>
+[[gnu::always_inline]] inline void AddScaled(const ByteRows& x, int64_t at, int zero,
+                                             const std::byte* lines, Totals<V::rows>& partial) {
+  ByteSums sums[V::rows];
+  SumPiece<V>(x, at, zero, lines, sums);
+  const float* scale = V::NumbersOf(x).scale + at;
   Unroll<V::rows>([&](auto r) {
     if constexpr (V::single) {
-      sums[r].ToFloat(numbers.scale[at + r], partial[r]);
+      sums[r].ToFloat(scale[r], partial[r]);
     } else {
-      sums[r].AddToFloat(numbers.scale[at + r], partial[r]);
+      sums[r].AddToFloat(scale[r], partial[r]);
     }
   });
 }
@@ -65,11 +101,13 @@ template <typename V>
 void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
   constexpr bool kInMemory = V::rows > 2;
   constexpr int kPieceBytes = (V::type == WeightType::kInt4 ? V::piece / 8 : V::piece / 4) * 64;
-  const PanelLayout& layout = dot.layout;
-  const int64_t groups = dot.k / layout.group;
+  // A copy of what the loop needs, which stores might change for all that the compiler knows.
+  const PanelLayout layout = dot.layout;
+  const int64_t groups = dot.k / layout.group, group_bytes = layout.group_bytes();
   const int pieces = V::single ? 1 : layout.group / V::piece;
   const int zero = layout.zero + (V::type == WeightType::kInt8 ? kOffset8 : 0);
-  const std::byte* data = dot.panel;
+  const std::byte* const panel = dot.panel;
+  const std::byte* data = panel;
   RowScales<V::scales> scales[kFloats];
   const auto start_span = [&] {
     Unroll<kFloats>([&](auto i) { scales[i] = {data, i * Vec::kWidth}; });
@@ -97,11 +135,10 @@ void DotRows(const QuantizedDot& dot, int first, const std::byte* ahead) {
     }
     const std::byte* head = data;
     if (ahead != nullptr) {
-      for (int64_t line = 0; line < layout.group_bytes(); line += 64) {
-        __builtin_prefetch(ahead + (head - dot.panel) + line, 0, 1);
-      }
+      const std::byte* from = ahead + (head - panel);
+      for (int64_t line = 0; line < group_bytes; line += 64) __builtin_prefetch(from + line, 0, 1);
     }
-    data += layout.group_bytes();
+    data += group_bytes;
     const GroupLines<V::type> lines(head + V::kHeadBytes);
     Vec partial[V::rows][kFloats];
     float offset[V::rows] = {};
