@@ -17,7 +17,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
 elseif(OORT_AVX512)
   oort_goes_without(amx_f16 amx_fp16)
   oort_goes_without(amx amx_tile)
-  oort_goes_without(amx,avx512 avx512f)
+  oort_goes_without(amx,avx avx512f)
 endif()
 # Behind the minus: what computes in f32 never asks for a unit.
 string(CONCAT of_units "*Gemm*:Quantized*:Integer*:PagedAttention.*:F16Kernels.*:Precision.*:"
