@@ -3,7 +3,7 @@
 # A file named *.bf16.cpp is compiled likewise once for each kind of bf16 unit (cpu/features.h), one
 # named *.dot.cpp for each kind of unit that sums products of bytes, one named *.f16.cpp for each that
 # computes in f16, one named *.mmla.cpp for each that multiplies matrices of bytes, one named *.vnni.cpp
-# for AVX-VNNI, which a few kernels of AVX2 gain by; what they share
+# for AVX-VNNI, which a few kernels of AVX2 gain by, one named *.int8.cpp for tiles of bytes; what they share
 # with the *.simd.cpp is that of the instruction set the unit comes with. A file named *.lanes.cpp is
 # compiled as a *.simd.cpp and as a *.f16.cpp: its kernels have lanes of f32, and of f16 (cpu/lanes.h).
 
@@ -34,6 +34,7 @@ oort_wants(OORT_WANTS_AVX512_BF16 __AVX512BF16__)
 oort_wants(OORT_WANTS_AVX512_VNNI __AVX512VNNI__)
 oort_wants(OORT_WANTS_AVX_VNNI __AVXVNNI__)
 oort_wants(OORT_WANTS_AMX __AMX_TILE__ __AMX_BF16__)
+oort_wants(OORT_WANTS_AMX_INT8 __AMX_TILE__ __AMX_INT8__ __AVX512VNNI__)
 oort_wants(OORT_WANTS_AVX2 __AVX2__ __FMA__ __F16C__ __BMI2__)
 option(OORT_AVX512 "On x86-64: kernels for AVX-512 and the units that come with it, too" ON)
 if(NOT OORT_WANTS_AVX512)
@@ -135,9 +136,16 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     endif()
     set(OORT_UNIT_ISA_avx512_vnni avx512)
     set(OORT_ISA_FLAGS_avx512_vnni ${OORT_ISA_FLAGS_avx512} -mavx512vnni)
+    if(OORT_WANTS_AMX_INT8)
+      set(OORT_INT8_UNITS amx_int8)
+    else()
+      add_compile_definitions(OORT_NO_AMX_INT8)
+    endif()
+    set(OORT_UNIT_ISA_amx_int8 avx512)
+    set(OORT_ISA_FLAGS_amx_int8 ${OORT_ISA_FLAGS_avx512_vnni} -mamx-tile -mamx-int8)
   else()
     add_compile_definitions(OORT_NO_AVX512 OORT_NO_AVX512_BF16 OORT_NO_AVX512_VNNI OORT_NO_AMX
-      OORT_NO_F16_UNIT)  # see cpu/kernels.h
+      OORT_NO_AMX_INT8 OORT_NO_F16_UNIT)  # see cpu/kernels.h
   endif()
 endif()
 

@@ -26,6 +26,7 @@ struct IntegerEpilogue {
   float addend_scale = 0;
   float low = 0, high = 0;  ///< within the integers of the result, less its zero point
   int32_t zero_point = 0;
+  bool fits = false;        ///< whatever the sums, values are within 2^31 before limits
   bool small_sums = false;  ///< the first sums are kSmallSums more, and sums are within 2^22
   IntegerResult result = IntegerResult::kU8;
   void* out = nullptr;
@@ -35,15 +36,24 @@ struct IntegerEpilogue {
 
 /// Windows of an image times a panel of filters.
 struct IntegerWindows {
-  const std::byte* const* windows;  ///< where the window of each output begins
+  const std::byte* const* windows;  ///< where that of each output begins, but for `finds_windows`
   int64_t count;                    ///< outputs
   const int64_t* runs;              ///< where in a window each run of neighbours begins, in bytes
   int64_t run_count;
-  int64_t run_steps;        ///< how often `step` numbers make a run
+  int64_t run_steps;       ///< how often `step` numbers make a run
+  int64_t run_numbers;     ///< of a run, without those that fill the last step
+  int64_t first;           ///< output, among those of the image
+  int64_t columns;         ///< outputs of a row
+  int64_t distance;        ///< bytes from a window to the next one of its row
+  int64_t row_distance;    ///< bytes from a window to the one below it
+  const std::byte* image;  ///< the first window
+  const std::byte* image_end;
+  int64_t outputs;          ///< channels of all panels of the group
   const std::byte* packed;  ///< what `pack` made of the windows, where the unit has it
   const void* weights;      ///< for each run and step: those of each channel of the panel
   const int32_t* starts;    ///< of the sums
-  int64_t channels;         ///< of the panel; the last vector may have fewer
+  bool starts_are_zero;
+  int64_t channels;  ///< of the panel; the last vector may have fewer
   IntegerEpilogue epilogue;
 };
 
@@ -61,6 +71,9 @@ struct IntegerDepthwise {
   IntegerEpilogue epilogue;
 };
 
+/// Most outputs of a job on any unit.
+inline constexpr int64_t kMostIntegerBlock = 512;
+
 /// How a unit wants to have its numbers, and its loops.
 struct IntegerKernels {
   bool staged_signed;       ///< images are i8 (or wider), else u8
@@ -71,7 +84,12 @@ struct IntegerKernels {
   int lanes;                ///< channels of a vector
   int panel;                ///< most channels of a panel
   int pack_rows = 1;        ///< outputs are packed by whole tiles of so many
-  int depthwise_rows;       ///< rows of a window that one instruction of `depthwise` sums
+  int pack_head = 0;        ///< bytes that `pack` needs besides for each output
+  int64_t block = 96;       ///< most outputs of a job
+  int64_t block_bytes = 256 << 10;  ///< most bytes of packed ones
+  /// `pack` finds windows itself, and nothing beyond the image is read.
+  bool finds_windows = false;
+  int depthwise_rows;  ///< rows of a window that one instruction of `depthwise` sums
   int depthwise_lanes;
   /// Bytes of one dtype as the unit wants them; where the sign differs, each moves by 128.
   void (*stage)(const void* bytes, bool is_signed, int64_t count, void* staged);

@@ -7,25 +7,26 @@
 
 #include "core/checked.h"
 #include "core/machine.h"
-#include "core/scratch_vector.h"
+#include "core/scratch_bytes.h"
 
 namespace oort {
 namespace {
 
 /// Vectors read so many bytes beyond the last number.
-constexpr size_t kBeyond = 64;
-/// Most outputs of one call of a kernel.
-constexpr int64_t kBlockWindows = 96;
+constexpr int64_t kBeyond = 64;
+/// Most outputs of one call of a kernel that leaves them to Finish.
+constexpr int64_t kFinishedWindows = 96;
 constexpr int64_t kMostPanel = 64;
+/// Of rows that a depthwise convolution stages at a time.
+constexpr int64_t kBandBytes = 96 << 10;
 
-/// Whether no input takes a sum of products beyond 2^22. `positive` and `negative` are the sums of
-/// the weights above 0 and below it, as magnitudes.
-bool AreSmall(int64_t positive, int64_t negative, int64_t zero_point) {
+/// The largest magnitude that any input makes a sum of products. `positive` and `negative` are the
+/// sums of the weights above 0 and below it, as magnitudes.
+int64_t LargestSum(int64_t positive, int64_t negative, int64_t zero_point) {
   // Where bytes are i8, the same numbers are 128 more.
   const int64_t above = std::max(255 - zero_point, 127 - zero_point);
   const int64_t below = std::max(zero_point, zero_point + 128);
-  constexpr int64_t kMost = int64_t{1} << 22;
-  return positive * above + negative * below < kMost && positive * below + negative * above < kMost;
+  return std::max(positive * above + negative * below, positive * below + negative * above);
 }
 
 bool HasExponentials(Activation kind) {
@@ -157,6 +158,7 @@ void IntegerProduct::Prepare(const int8_t* weight) {
   bias_.assign(padded, 0);
   for (auto& starts : starts_) starts.assign(padded, 0);
   small_sums_ = kernels_.small_sums;
+  fits_ = true;
   const int64_t terms = group_in_ * height_ * width_;
   for (int64_t c = 0; c < out_; ++c) {
     const auto at =
@@ -166,7 +168,8 @@ void IntegerProduct::Prepare(const int8_t* weight) {
       sum += weight[c * terms + k];
       positive += std::max<int64_t>(weight[c * terms + k], 0);
     }
-    small_sums_ = small_sums_ && AreSmall(positive, positive - sum, numbers_.input.zero_point);
+    const int64_t most = LargestSum(positive, positive - sum, numbers_.input.zero_point);
+    small_sums_ = small_sums_ && most < int64_t{1} << 22;
     for (int is_signed = 0; is_signed < 2; ++is_signed) {
       int64_t zero_point = numbers_.input.zero_point;
       if (kernels_.staged_bytes == 1 && kernels_.staged_signed != (is_signed == 1)) {
@@ -177,6 +180,9 @@ void IntegerProduct::Prepare(const int8_t* weight) {
     }
     scale_[at] = found_.scale[static_cast<size_t>(c)];
     bias_[at] = found_.bias[static_cast<size_t>(c)];
+    fits_ = fits_ && std::fabs(static_cast<float>(most) * scale_[at]) + std::fabs(bias_[at]) +
+                             256 * std::fabs(found_.addend_scale) <
+                         0x1p30f;
   }
   found_.scale = found_.bias = {};
   if (small_sums_) {
@@ -190,54 +196,61 @@ void IntegerProduct::Prepare(const int8_t* weight) {
 
 bool IntegerProduct::Stages(const ConvGeometry& g, bool input_signed) const {
   const bool padded = g.axes[1].pad + g.axes[1].pad_after + g.axes[2].pad + g.axes[2].pad_after > 0;
-  const bool beyond =
-      depthwise_ ? out_ % kernels_.depthwise_lanes != 0 : run_numbers_ % kernels_.step != 0;
+  const bool beyond = depthwise_ ? out_ % kernels_.depthwise_lanes != 0
+                                 : run_numbers_ % kernels_.step != 0 && !kernels_.finds_windows;
   return padded || beyond || kernels_.staged_bytes != 1 || kernels_.staged_signed != input_signed;
 }
 
 size_t IntegerProduct::Scratch(const ConvGeometry& g, bool input_signed) const {
-  if (!Stages(g, input_signed)) return 0;
+  if (depthwise_ || !Stages(g, input_signed)) return 0;
   const int64_t height = g.axes[1].in + g.axes[1].pad + g.axes[1].pad_after;
   const int64_t width = g.axes[2].in + g.axes[2].pad + g.axes[2].pad_after;
   const int64_t numbers = CheckedMultiply(CheckedMultiply(height, width), g.in_channels);
   return CheckedAdd(static_cast<size_t>(CheckedMultiply<int64_t>(numbers, kernels_.staged_bytes)),
-                    kBeyond);
+                    static_cast<size_t>(kBeyond));
 }
 
-/// Around the image lies the zero point, as zeros lie around one of numbers.
+/// Rows from `begin` to `end` of an image around which the zero point lies, as zeros lie around one
+/// of numbers.
+void IntegerProduct::StageRows(const ConvGeometry& g, bool input_signed, const std::byte* image,
+                               int64_t begin, int64_t end, std::byte* staged) const {
+  const ConvAxis &rows = g.axes[1], &columns = g.axes[2];
+  const int64_t channels = g.in_channels, size = kernels_.staged_bytes;
+  const int64_t width = columns.in + columns.pad + columns.pad_after;
+  const auto zero_point = static_cast<uint8_t>(numbers_.input.zero_point);
+  ScratchVector<uint8_t> zeros;
+  const auto stage = [&](const void* from, int64_t count, std::byte* to) {
+    if (count == 0) return;  // memory of none may be null
+    kernels_.stage(from, input_signed, count, to);
+  };
+  const auto fill = [&](std::byte* to, int64_t count) {
+    zeros.resize(static_cast<size_t>(count), zero_point);
+    stage(zeros.data(), count, to);
+  };
+  for (int64_t y = begin; y < end; ++y, staged += width * channels * size) {
+    if (y < rows.pad || y >= rows.pad + rows.in) {
+      fill(staged, width * channels);
+      continue;
+    }
+    fill(staged, columns.pad * channels);
+    std::byte* to = staged + columns.pad * channels * size;
+    stage(image + (y - rows.pad) * columns.in * channels, columns.in * channels, to);
+    fill(to + columns.in * channels * size, columns.pad_after * channels);
+  }
+}
+
 IntegerProduct::Image IntegerProduct::StageImage(const Context& context, const ConvGeometry& g,
                                                  const IntegerCall& call, const std::byte* image,
                                                  std::byte* staged) const {
   const ConvAxis &rows = g.axes[1], &columns = g.axes[2];
   const int64_t height = rows.in + rows.pad + rows.pad_after;
   const int64_t width = columns.in + columns.pad + columns.pad_after;
-  const int64_t channels = g.in_channels, size = kernels_.staged_bytes;
-  const int64_t row_bytes = width * channels * size;
-  const auto zero_point = static_cast<uint8_t>(numbers_.input.zero_point);
+  const int64_t pixel_bytes = g.in_channels * kernels_.staged_bytes;
+  const int64_t row_bytes = width * pixel_bytes;
   context.ParallelFor(height, 32768 / (row_bytes + 1) + 1, [&](int64_t begin, int64_t end) {
-    ScratchVector<uint8_t> zeros;
-    const auto stage = [&](const void* from, int64_t count, std::byte* to) {
-      if (count == 0) return;  // memory of none may be null
-      kernels_.stage(from, call.input_signed, count, to);
-    };
-    const auto fill = [&](std::byte* to, int64_t count) {
-      zeros.resize(static_cast<size_t>(count), zero_point);
-      stage(zeros.data(), count, to);
-    };
-    for (int64_t y = begin; y < end; ++y) {
-      std::byte* to = staged + y * row_bytes;
-      if (y < rows.pad || y >= rows.pad + rows.in) {
-        fill(to, width * channels);
-        continue;
-      }
-      fill(to, columns.pad * channels);
-      to += columns.pad * channels * size;
-      const std::byte* from = image + (y - rows.pad) * columns.in * channels;
-      stage(from, columns.in * channels, to);
-      fill(to + columns.in * channels * size, columns.pad_after * channels);
-    }
+    StageRows(g, call.input_signed, image, begin, end, staged + begin * row_bytes);
   });
-  return {staged, row_bytes, channels * size, width};
+  return {staged, staged + height * row_bytes + kBeyond, row_bytes, pixel_bytes, width};
 }
 
 IntegerEpilogue IntegerProduct::Epilogue(const IntegerCall& call, int64_t place,
@@ -255,6 +268,7 @@ IntegerEpilogue IntegerProduct::Epilogue(const IntegerCall& call, int64_t place,
   epilogue.high = found_.high;
   epilogue.zero_point = numbers_.output.zero_point;
   epilogue.small_sums = small_sums_;
+  epilogue.fits = fits_;
   epilogue.result = numbers_.result == DType::kF32  ? IntegerResult::kF32
                     : numbers_.result == DType::kU8 ? IntegerResult::kU8
                                                     : IntegerResult::kI8;
@@ -317,7 +331,7 @@ void IntegerProduct::Finish(float* values, int64_t count, std::byte* results) co
 
 /// The same of `rows` outputs with `width` channels each, of which `to` is the first.
 void IntegerProduct::FinishRows(float* values, int64_t rows, int64_t width, std::byte* to) const {
-  alignas(64) std::byte results[kBlockWindows * kMostPanel * sizeof(float)];
+  alignas(64) std::byte results[kFinishedWindows * kMostPanel * sizeof(float)];
   Finish(values, rows * width, results);
   const int64_t bytes = width * result_bytes(), stride = out_ * result_bytes();
   for (int64_t i = 0; i < rows; ++i) {
@@ -325,20 +339,30 @@ void IntegerProduct::FinishRows(float* values, int64_t rows, int64_t width, std:
   }
 }
 
-/// Outputs of one call of a kernel. Packed ones stay in the second cache.
-int64_t IntegerProduct::BlockWindows(int64_t outputs) const {
-  if (kernels_.pack == nullptr) return kBlockWindows;
-  const int64_t packed = CacheBlock(256 << 10, ThisMachine().l2, 0.25);
+/// Outputs of one call of a kernel. Packed ones stay in the second cache, and where kernels can do
+/// more than a few at a time, blocks are alike and as many as keep all threads busy.
+int64_t IntegerProduct::BlockWindows(int64_t outputs, int threads) const {
+  const int64_t most = direct() ? kernels_.block : std::min(kernels_.block, kFinishedWindows);
+  if (kernels_.pack == nullptr) return most;
+  const double part = kernels_.finds_windows ? 0.5 : 0.25;
+  const int64_t packed = CacheBlock(kernels_.block_bytes, ThisMachine().l2, part);
   const int64_t fit = packed / (runs_ * run_steps_ * kernels_.step + 1);
-  const int64_t tiles =
-      std::clamp<int64_t>(fit / kernels_.pack_rows, 1, kBlockWindows / kernels_.pack_rows);
-  return std::min(tiles * kernels_.pack_rows, outputs);
+  const int64_t tiles = std::clamp<int64_t>(fit / kernels_.pack_rows, 1, most / kernels_.pack_rows);
+  if (!kernels_.finds_windows) return std::min(tiles * kernels_.pack_rows, outputs);
+  int64_t blocks = CeilDivide(outputs, tiles * kernels_.pack_rows);
+  const auto panels = static_cast<int64_t>(panels_.size());
+  if (panels % threads != 0 && panels * blocks < 8 * threads) blocks = RoundUp(blocks, threads);
+  return std::min(RoundUp(CeilDivide(outputs, blocks), kernels_.pack_rows), outputs);
 }
 
 size_t IntegerProduct::PackedBytes(int64_t windows) const {
   if (kernels_.pack == nullptr) return 0;
   const int64_t rows = RoundUp(windows, kernels_.pack_rows);
-  return static_cast<size_t>(CheckedMultiply(rows, runs_ * run_steps_ * kernels_.step));
+  const int64_t steps = runs_ * run_steps_;
+  const int64_t all = CheckedMultiply(rows, steps * kernels_.step + kernels_.pack_head);
+  // Units with such a head also keep where the steps of a window are, in whole lines of a cache.
+  const int64_t head = kernels_.pack_head == 0 ? 0 : 16 * steps + 256;
+  return static_cast<size_t>(all + head);
 }
 
 /// Where the windows of `count` outputs from `first` on begin.
@@ -364,14 +388,16 @@ void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, c
     runs[static_cast<size_t>(run)] =
         y * rows.dilation * image.row_bytes + x * columns.dilation * image.pixel_bytes;
   }
-  const int64_t outputs = g.out_plane(), block = BlockWindows(outputs);
+  const int64_t outputs = g.out_plane(), block = BlockWindows(outputs, context.threads());
   const int64_t blocks = CeilDivide(outputs, block);
   const int64_t work =
       std::min(outputs, block) * kernels_.panel * runs_ * run_steps_ * kernels_.step;
   const auto panels = static_cast<int64_t>(panels_.size());
   context.ParallelFor(panels * blocks, 200000 / (work + 1) + 1, [&](int64_t begin, int64_t end) {
-    const std::byte* windows[kBlockWindows];
-    ScratchVector<std::byte> packed(PackedBytes(block));
+    const std::byte* windows[kMostIntegerBlock];
+    ScratchBytes packed(PackedBytes(block));
+    const std::vector<int32_t>& starts = starts_[call.input_signed ? 1 : 0];
+    const bool zeros = std::all_of(starts.begin(), starts.end(), [](int32_t x) { return x == 0; });
     int64_t packed_block = -1, packed_group = -1;
     for (int64_t task = begin; task < end; ++task) {
       // Where windows are packed, all panels of a block follow each other, else all blocks of a
@@ -386,13 +412,22 @@ void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, c
                          .runs = runs.data(),
                          .run_count = runs_,
                          .run_steps = run_steps_,
+                         .run_numbers = run_numbers_,
+                         .first = first,
+                         .columns = columns.out,
+                         .distance = columns.stride * image.pixel_bytes,
+                         .row_distance = rows.stride * image.row_bytes,
+                         .image = image.first + panel.group * group_in_ * kernels_.staged_bytes,
+                         .image_end = image.end,
+                         .outputs = out_ / groups_,
                          .packed = packed.data(),
                          .weights = packed_.raw() + panel.weights,
-                         .starts = starts_[call.input_signed ? 1 : 0].data() + panel.padded,
+                         .starts = starts.data() + panel.padded,
+                         .starts_are_zero = zeros,
                          .channels = panel.count,
                          .epilogue = Epilogue(call, place, panel.padded)};
       if (!packs || at != packed_block || panel.group != packed_group) {
-        FindWindows(g, image, panel.group, first, count, windows);
+        if (!kernels_.finds_windows) FindWindows(g, image, panel.group, first, count, windows);
         if (packs) kernels_.pack(job, packed.data());
         packed_block = at;
         packed_group = panel.group;
@@ -401,7 +436,7 @@ void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, c
         kernels_.product(job);
         continue;
       }
-      alignas(64) float values[kBlockWindows * kMostPanel];
+      alignas(64) float values[kFinishedWindows * kMostPanel];
       job.epilogue.out = values;
       job.epilogue.stride = panel.count;
       kernels_.product(job);
@@ -411,21 +446,40 @@ void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, c
   });
 }
 
-void IntegerProduct::RunDepthwise(const Context& context, const ConvGeometry& g, const Image& image,
-                                  const IntegerCall& call, int64_t n) const {
+/// Band by band of rows: what is staged of an image stays in the second cache, which a whole image
+/// might leave.
+void IntegerProduct::RunDepthwise(const Context& context, const ConvGeometry& g,
+                                  const std::byte* from, const IntegerCall& call, int64_t n) const {
   const ConvAxis &rows = g.axes[1], &columns = g.axes[2];
   const int64_t touched = (columns.out - 1) * columns.stride + columns.reach();
-  const int64_t scratch = DepthwiseScratch(kernels_, touched, height_);
+  const int64_t scratch = RoundUp(DepthwiseScratch(kernels_, touched, height_), kBeyond);
   const int64_t row = columns.out * out_;
-  context.ParallelFor(rows.out, 65536 / (row * height_ + 1) + 1, [&](int64_t begin, int64_t end) {
-    ScratchVector<std::byte> memory(static_cast<size_t>(scratch) + kBeyond);
+  const bool stages = Stages(g, call.input_signed);
+  const int64_t width = stages ? columns.in + columns.pad + columns.pad_after : columns.in;
+  const int64_t row_bytes = width * out_ * (stages ? kernels_.staged_bytes : 1);
+  int64_t band = (kBandBytes / row_bytes - rows.reach()) / rows.stride + 1;
+  band = std::clamp<int64_t>(band, 1, CeilDivide(rows.out, context.threads()));
+  const int64_t staged = stages ? ((band - 1) * rows.stride + rows.reach()) * row_bytes : 0;
+  const int64_t grain = 65536 / (row * height_ * band + 1) + 1;
+  context.ParallelFor(CeilDivide(rows.out, band), grain, [&](int64_t begin, int64_t end) {
+    ScratchBytes memory(static_cast<size_t>(scratch + staged) + 2 * static_cast<size_t>(kBeyond));
     std::byte* interleaved = memory.data();
     interleaved += -reinterpret_cast<uintptr_t>(interleaved) % kBeyond;  // whole lines of a cache
+    std::byte* staging = interleaved + scratch;
     ScratchVector<float> values(static_cast<size_t>(direct() ? 0 : row));
-    for (int64_t y = begin; y < end; ++y) {
+    const int64_t last = std::min(end * band, rows.out);
+    for (int64_t y = begin * band; y < last; ++y) {
+      const int64_t first = y / band * band;  // of this band
+      if (y == first && stages) {
+        const int64_t count = std::min(band, last - first);
+        StageRows(g, call.input_signed, from, first * rows.stride,
+                  (first + count - 1) * rows.stride + rows.reach(), staging);
+      }
+      const std::byte* image = stages ? staging + (y - first) * rows.stride * row_bytes
+                                      : from + y * rows.stride * row_bytes;
       const int64_t place = (n * rows.out + y) * row;
-      IntegerDepthwise job{.image = image.first + y * rows.stride * image.row_bytes,
-                           .row_bytes = rows.dilation * image.row_bytes,
+      IntegerDepthwise job{.image = image,
+                           .row_bytes = rows.dilation * row_bytes,
                            .columns = touched,
                            .kernel_height = height_,
                            .kernel_width = width_,
@@ -450,16 +504,17 @@ void IntegerProduct::Run(const Context& context, const ConvGeometry& g,
   if (g.out_plane() == 0) return;  // no rows: there may be no memory to read, either
   const int64_t image_bytes = g.in_plane() * g.in_channels;
   const bool stages = Stages(g, call.input_signed);
+  const std::byte* end = static_cast<const std::byte*>(call.input) + g.batch * image_bytes;
   for (int64_t n = 0; n < g.batch; ++n) {
     const std::byte* from = static_cast<const std::byte*>(call.input) + n * image_bytes;
+    if (depthwise_) {
+      RunDepthwise(context, g, from, call, n);
+      continue;
+    }
     const Image image =
         stages ? StageImage(context, g, call, from, context.workspace())
-               : Image{from, g.axes[2].in * g.in_channels, g.in_channels, g.axes[2].in};
-    if (depthwise_) {
-      RunDepthwise(context, g, image, call, n);
-    } else {
-      RunFilters(context, g, image, call, n);
-    }
+               : Image{from, end, g.axes[2].in * g.in_channels, g.in_channels, g.axes[2].in};
+    RunFilters(context, g, image, call, n);
   }
 }
 

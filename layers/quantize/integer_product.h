@@ -36,6 +36,7 @@ class IntegerProduct {
   /// An image as kernels read it.
   struct Image {
     const std::byte* first;  // number under the first window
+    const std::byte* end;
     int64_t row_bytes, pixel_bytes, width;
   };
   struct Panel {
@@ -51,15 +52,17 @@ class IntegerProduct {
   size_t AddWeights(int64_t numbers);
   void PutWeight(size_t at, int64_t number, int8_t value);
   bool Stages(const ConvGeometry& g, bool input_signed) const;
+  void StageRows(const ConvGeometry& g, bool input_signed, const std::byte* image, int64_t begin,
+                 int64_t end, std::byte* staged) const;
   Image StageImage(const Context& context, const ConvGeometry& g, const IntegerCall& call,
                    const std::byte* image, std::byte* staged) const;
-  int64_t BlockWindows(int64_t outputs) const;
+  int64_t BlockWindows(int64_t outputs, int threads) const;
   size_t PackedBytes(int64_t windows) const;
   void FindWindows(const ConvGeometry& g, const Image& image, int64_t group, int64_t first,
                    int64_t count, const std::byte** windows) const;
   void RunFilters(const Context& context, const ConvGeometry& g, const Image& image,
                   const IntegerCall& call, int64_t n) const;
-  void RunDepthwise(const Context& context, const ConvGeometry& g, const Image& image,
+  void RunDepthwise(const Context& context, const ConvGeometry& g, const std::byte* from,
                     const IntegerCall& call, int64_t n) const;
   IntegerEpilogue Epilogue(const IntegerCall& call, int64_t place, int64_t padded) const;
   void MakeTable();
@@ -73,7 +76,7 @@ class IntegerProduct {
   const QuantizeKernels& elements_;
   IntegerScales numbers_;
   int64_t out_, group_in_, height_, width_, groups_;
-  bool depthwise_, neighbours_, small_sums_ = false;
+  bool depthwise_, neighbours_, small_sums_ = false, fits_ = false;
   IntegerNumbers found_;  // whose arrays are let go of for padded ones
   int64_t run_numbers_ = 0, run_steps_ = 0, runs_ = 0;
   std::vector<Panel> panels_;

@@ -22,14 +22,32 @@ namespace avx2_dot {
 const IntegerKernels& IntegerKernelsGet();
 }
 #endif
+#if !defined(OORT_NO_AVX_VNNI)
+namespace avx_vnni {
+const IntegerKernels& IntegerKernelsGet();
+}
+#endif
 #if !defined(OORT_NO_AVX512_VNNI)
 namespace avx512_vnni {
 const IntegerKernels& IntegerKernelsGet();
 }
 #endif
+#if !defined(OORT_NO_AMX_INT8)
+namespace amx_int8 {
+const IntegerKernels& IntegerKernelsGet();
+}
+#endif
 const IntegerKernels& IntegerKernelsFor([[maybe_unused]] Isa isa) {
+#if !defined(OORT_NO_AMX_INT8)
+  if (isa == Isa::kAvx512 && ThisCpu().avx512_vnni && ThisCpu().amx_int8) {
+    return amx_int8::IntegerKernelsGet();
+  }
+#endif
 #if !defined(OORT_NO_AVX512_VNNI)
   if (isa == Isa::kAvx512 && ThisCpu().avx512_vnni) return avx512_vnni::IntegerKernelsGet();
+#endif
+#if !defined(OORT_NO_AVX_VNNI)
+  if (isa == Isa::kAvx2 && ThisCpu().avx_vnni) return avx_vnni::IntegerKernelsGet();
 #endif
 #if !defined(OORT_NO_AVX2_DOT)
   if (isa == Isa::kAvx2 || isa == Isa::kAvx512) return avx2_dot::IntegerKernelsGet();

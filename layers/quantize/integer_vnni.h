@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "layers/quantize/integer_stage.h"
 #include "layers/quantize/integer_tiles.h"
 
 namespace oort::OORT_ISA {
@@ -24,8 +25,11 @@ class VnniFinish {
     const int moved = epilogue.result == IntegerResult::kI8 ? 128 : 0;
     const int zero_point = epilogue.zero_point + moved;
     zero_point_ = _mm512_set1_epi16(static_cast<int16_t>(zero_point));
-    const int low = _mm_cvtss_si32(_mm_set_ss(epilogue.low)) + zero_point;
-    low_ = _mm512_set1_epi8(static_cast<char>(low));
+    const auto byte = [&](float limit) {
+      return _mm512_set1_epi8(static_cast<char>(_mm_cvtss_si32(_mm_set_ss(limit)) + zero_point));
+    };
+    low_ = byte(epilogue.low);
+    high_byte_ = byte(epilogue.high);
     sign_ = _mm512_set1_epi8(static_cast<char>(moved));
   }
 
@@ -39,6 +43,17 @@ class VnniFinish {
       values[v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[v]), _mm512_loadu_ps(of_.scale + c),
                                   _mm512_loadu_ps(of_.bias + c));
     });
+    Values<vectors, false>(values, at, channel, count);
+  }
+
+  /// Whether results are bytes, and values fit into integers.
+  bool IsPlain() const { return of_.result != IntegerResult::kF32 && of_.fits; }
+
+  /// The same of sums that are scaled already. `plain`: IsPlain(), and all vectors are whole.
+  template <int vectors, bool plain>
+  [[gnu::always_inline]] void Values(__m512 (&values)[vectors], int64_t at, int64_t channel,
+                                     int64_t count) const {
+    if constexpr (plain) count = 16 * vectors;
     if (of_.addend != nullptr) {
       const uint8_t* from =
           static_cast<const uint8_t*>(of_.addend) + at * of_.addend_stride + channel;
@@ -50,13 +65,13 @@ class VnniFinish {
       });
     }
     const int64_t place = at * of_.stride + channel;
-    if (of_.result == IntegerResult::kF32) {
+    if (!plain && of_.result == IntegerResult::kF32) {
       float* out = static_cast<float*>(of_.out) + place;
       Unroll<vectors>(
           [&](auto v) { _mm512_mask_storeu_ps(out + v * 16, Mask16(count - v * 16), values[v]); });
       return;
     }
-    StoreBytes(values, count, static_cast<uint8_t*>(of_.out) + place);
+    StoreBytes<vectors, plain>(values, count, static_cast<uint8_t*>(of_.out) + place);
   }
 
  private:
@@ -64,15 +79,16 @@ class VnniFinish {
     return static_cast<__mmask16>(count >= 16 ? 0xffffu : (1u << count) - 1u);
   }
 
-  /// The upper limit holds before numbers become integers, which might else not fit; what is below
-  /// the lower one saturates on its way to u8, and is raised there.
-  template <int vectors>
+  /// The upper limit holds before numbers become integers where they might else not fit; what is
+  /// beyond a limit saturates on its way to u8, and is moved there.
+  template <int vectors, bool plain>
   [[gnu::always_inline]] void StoreBytes(const __m512 (&values)[vectors], int64_t count,
                                          uint8_t* out) const {
     __m512i integers[4];
     Unroll<4>([&](auto v) {
       if constexpr (v < vectors) {
-        integers[v] = _mm512_cvtps_epi32(_mm512_min_ps(values[v], high_));
+        integers[v] =
+            _mm512_cvtps_epi32(plain || of_.fits ? values[v] : _mm512_min_ps(values[v], high_));
       } else {
         integers[v] = _mm512_setzero_si512();
       }
@@ -81,7 +97,8 @@ class VnniFinish {
         _mm512_adds_epi16(_mm512_packs_epi32(integers[0], integers[1]), zero_point_);
     const __m512i last =
         _mm512_adds_epi16(_mm512_packs_epi32(integers[2], integers[3]), zero_point_);
-    __m512i bytes = _mm512_max_epu8(_mm512_packus_epi16(first, last), low_);
+    __m512i bytes = _mm512_packus_epi16(first, last);
+    bytes = _mm512_min_epu8(_mm512_max_epu8(bytes, low_), high_byte_);
     bytes = _mm512_xor_si512(bytes, sign_);
     // Each quarter has four channels of each vector.
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
@@ -101,7 +118,7 @@ class VnniFinish {
 
   IntegerEpilogue of_;
   __m512 high_, addend_scale_;
-  __m512i zero_point_ = {}, low_ = {}, sign_ = {};
+  __m512i zero_point_ = {}, low_ = {}, high_byte_ = {}, sign_ = {};
 };
 
 struct VnniUnit {
@@ -150,16 +167,6 @@ struct VnniUnit {
   }
 };
 
-void Stage(const void* bytes, bool is_signed, int64_t count, void* staged) {
-  if (!is_signed) {
-    std::memcpy(staged, bytes, static_cast<size_t>(count));
-    return;
-  }
-  const uint8_t* from = static_cast<const uint8_t*>(bytes);
-  uint8_t* to = static_cast<uint8_t*>(staged);
-  for (int64_t i = 0; i < count; ++i) to[i] = from[i] ^ 0x80u;
-}
-
 void Product(const IntegerWindows& job) {
   if (job.channels > 48) return Tiles<VnniUnit, 4, 6>(job);
   if (job.channels > 32) return Tiles<VnniUnit, 3, 8>(job);
@@ -174,7 +181,7 @@ constexpr IntegerKernels kIntegerKernels = {.staged_signed = false,
                                             .panel = 64,
                                             .depthwise_rows = 4,
                                             .depthwise_lanes = 16,
-                                            .stage = Stage,
+                                            .stage = StageUnsigned,
                                             .product = Product,
                                             .depthwise = DepthwiseRow<VnniUnit>};
 

@@ -16,7 +16,7 @@ inline constexpr int kTilePanel = 32;  // columns of a packed panel of B
 inline void SettleMemory(const void* p) { asm volatile("" : : "r"(p) : "memory"); }
 
 /// The operand of LDTILECFG. Tiles 0 to 3 are sums, 4 and 5 rows of A, 6 and 7 of B, whose rows are
-/// pairs of steps.
+/// pairs of steps, or fours of bytes.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -57,20 +57,21 @@ struct TileFactors {
   int64_t soon_bytes = 0;
 };
 
-/// Tile `sums` += tile `a` * tile `b`, of bf16 or of f16. TDPBF16PS and TDPFP16PS are written as
-/// bytes, because older compilers do not know them, and because the intrinsics take only literal
-/// numbers of tiles.
-template <int prefix>
+/// Tile `sums` += tile `a` * tile `b`, of bf16, of f16, or of u8 and s8. TDPBF16PS, TDPFP16PS and
+/// TDPBUSD are written as bytes, because older compilers do not know them, and because the
+/// intrinsics take only literal numbers of tiles.
+template <int prefix, int opcode>
 struct TileProducts {
   template <int sums, int a, int b>
   static void Add() {
-    asm volatile(".byte 0xc4, 0xe2, %c0, 0x5c, %c1"
+    asm volatile(".byte 0xc4, 0xe2, %c0, %c1, %c2"
                  :
-                 : "i"(((~b & 15) << 3) | prefix), "i"(0xc0 | (sums << 3) | a));
+                 : "i"(((~b & 15) << 3) | prefix), "i"(opcode), "i"(0xc0 | (sums << 3) | a));
   }
 };
-using Bf16Products = TileProducts<2>;
-using F16Products = TileProducts<3>;
+using Bf16Products = TileProducts<2, 0x5c>;
+using F16Products = TileProducts<3, 0x5c>;
+using ByteProducts = TileProducts<1, 0x5e>;
 
 /// `low` and `right` tell whether the second half of the rows and of the columns is needed. Later
 /// operands are prefetched meanwhile, because memory takes ten times as long to deliver the factors

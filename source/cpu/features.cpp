@@ -71,6 +71,9 @@ void TakeAwayUncompiled([[maybe_unused]] CpuFeatures& features) {
 #if defined(OORT_NO_AMX)
   features.amx_bf16 = features.amx_f16 = false;
 #endif
+#if defined(OORT_NO_AMX_INT8)
+  features.amx_int8 = false;
+#endif
 #if defined(OORT_NO_F16_UNIT)
   features.avx512_f16 = features.amx_f16 = false;
 #endif
@@ -110,7 +113,9 @@ CpuFeatures ProbeFeatures() {
   features.avx512_vnni = Bit(c, 11) && (saved & kVectors) == kVectors;
   features.avx512_f16 = Bit(d, 23) && (saved & kVectors) == kVectors;
   features.avx512_bf16 = Bit(a1, 5) && (saved & kVectors) == kVectors;
-  features.amx_bf16 = features.avx512_bf16 && Bit(d, 22) && Bit(d, 24) && MayUseTiles(saved);
+  const bool tiles = Bit(d, 24) && MayUseTiles(saved);
+  features.amx_bf16 = features.avx512_bf16 && Bit(d, 22) && tiles;
+  features.amx_int8 = features.avx512_vnni && Bit(d, 25) && tiles;
   features.amx_f16 = features.amx_bf16 && features.avx512_f16 && Bit(a1, 21);
   TakeAwayUncompiled(features);
 #endif
@@ -128,6 +133,7 @@ constexpr NamedFeature kNamedFeatures[] = {
     {"avx_vnni", &CpuFeatures::avx_vnni},     {"avx512_vnni", &CpuFeatures::avx512_vnni},
     {"avx512_f16", &CpuFeatures::avx512_f16}, {"avx512_bf16", &CpuFeatures::avx512_bf16},
     {"amx_bf16", &CpuFeatures::amx_bf16},     {"amx_f16", &CpuFeatures::amx_f16},
+    {"amx_int8", &CpuFeatures::amx_int8},
 };
 
 /// Takes away those whose names begin with `prefix`.
@@ -168,6 +174,7 @@ std::vector<std::string> CpuFeatures::Names() const {
   if (avx512_f16) names.emplace_back("f16 vectors (AVX512-FP16)");
   if (amx_bf16) names.emplace_back("bf16 tiles (AMX)");
   if (amx_f16) names.emplace_back("f16 tiles (AMX)");
+  if (amx_int8) names.emplace_back("byte tiles (AMX)");
   if (avx512_bf16) names.emplace_back("bf16 pairs (AVX512-BF16)");
   return names;
 }

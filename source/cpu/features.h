@@ -18,6 +18,7 @@ struct CpuFeatures {
   bool avx512_bf16 = false;  ///< VDPBF16PS: sums of pairs of products of bf16
   bool amx_bf16 = false;     ///< TDPBF16PS: products of 16x32 by 32x16 matrices of bf16
   bool amx_f16 = false;      ///< TDPFP16PS: the same of f16
+  bool amx_int8 = false;     ///< TDPBUSD: products of 16x64 by 64x16 matrices of bytes
 
   /// "bf16 matrices (BFMMLA)", …; for people.
   std::vector<std::string> Names() const;

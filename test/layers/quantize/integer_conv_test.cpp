@@ -18,6 +18,7 @@ struct ConvCase {
   bool bias = true, addend = false, extremes = false;
   const char* activation = "none";
   double a = 0, b = 0;
+  double scales = 1;
 };
 
 constexpr float kInputScale = 0.02f, kScale = 0.6f, kAddendScale = 0.05f;
@@ -126,7 +127,8 @@ void Check(const ConvCase& c) {
   const Tensor weight =
       Bytes(DType::kI8, {c.outputs, c.channels / c.groups, c.kernel_height, c.kernel_width}, 4,
             c.extremes);
-  const Tensor scales = RandomTensor(DType::kF32, {c.outputs}, 5, 0.001, 0.02);
+  const Tensor scales =
+      RandomTensor(DType::kF32, {c.outputs}, 5, 0.001 * c.scales, 0.02 * c.scales);
   const Tensor bias = RandomTensor(DType::kF32, {c.outputs}, 6, -20, 20);
   const Tensor addend = c.addend ? RandomTensor(DType::kU8, OutputShape(c), 7, 0, 255) : Tensor();
   const Tensor expected = Reference(c, x, weight, scales, bias, addend);
@@ -169,6 +171,51 @@ TEST(IntegerConv, IsExactForWindows) {
   Check({1, 4, 12, 12, 100, 5, 5, 1, 2});
 }
 
+/// Units that multiply matrices do 16 or 32 outputs at a time, which may lie in several rows, and
+/// read 64 neighbours, of which the last ones may lie behind the image.
+TEST(IntegerConv, IsExactForTilesOfOutputs) {
+  Check({1, 64, 7, 7, 96, 3, 3, 1, 1});
+  Check({2, 72, 14, 14, 70, 1, 1});
+  Check({1, 64, 5, 67, 64, 1, 1});
+  Check({1, 130, 9, 9, 33, 3, 3, 2, 1});
+  Check({1, 3, 40, 37, 40, 7, 7, 2, 3});
+  Check({1, 24, 13, 40, 20, 3, 3, 1, 2, 2});
+  Check({1, 96, 6, 17, 48, 3, 3, 1, 1, 1, 3});
+  Check({2, 192, 1, 1, 80, 1, 1});
+  Check({3, 20, 4, 1, 150, 1, 1});
+  Check({1, 40, 2, 30, 17, 1, 1, 2});
+}
+
+TEST(IntegerConv, IsExactForTilesThatActivate) {
+  for (const DType result : {DType::kU8, DType::kI8, DType::kF32}) {
+    for (const DType input : {DType::kU8, DType::kI8}) {
+      ConvCase c{1, 66, 8, 11, 75, 3, 3, 1, 1};
+      c.input = input;
+      c.result = result;
+      c.addend = true;
+      c.activation = "relu";
+      Check(c);
+      c.extremes = true;
+      c.addend = false;
+      Check(c);
+    }
+  }
+}
+
+/// Numbers of more than 32 bits are what the limits are, not what is left of them.
+TEST(IntegerConv, LimitsNumbersBeyondIntegers) {
+  for (const DType result : {DType::kU8, DType::kI8}) {
+    for (const double scales : {1e6, 1e12, 1e30}) {
+      ConvCase c{1, 20, 9, 6, 40, 3, 3, 1, 1};
+      c.result = result;
+      c.scales = scales;
+      Check(c);
+      c.groups = c.outputs = c.channels;
+      Check(c);
+    }
+  }
+}
+
 TEST(IntegerConv, IsExactForSingleChannels) {
   for (int64_t channels : {2, 8, 15, 16, 17, 40, 64}) {
     SCOPED_TRACE(channels);
@@ -177,6 +224,13 @@ TEST(IntegerConv, IsExactForSingleChannels) {
     Check({1, channels, 11, 12, channels, 5, 5, 1, 2, 1, channels});
     Check({1, channels, 7, 21, channels, 1, 2, 1, 0, 2, channels});
   }
+}
+
+/// Wide rows, of which only some are prepared at a time.
+TEST(IntegerConv, IsExactForBandsOfRows) {
+  Check({1, 520, 11, 40, 520, 3, 3, 1, 1, 1, 520});
+  Check({2, 520, 12, 41, 520, 5, 5, 2, 2, 1, 520});
+  Check({1, 520, 13, 40, 520, 3, 3, 1, 2, 2, 520});
 }
 
 TEST(IntegerConv, IsExactAtTheExtremes) {
@@ -280,28 +334,31 @@ TEST(IntegerConv, LooksActivationsUp) {
 }
 
 TEST(IntegerLinear, MultipliesRows) {
-  for (int64_t rows : {1, 2, 7, 13}) {
-    const Tensor x = Bytes(DType::kI8, {rows, 2, 37}, 3, false);
-    const Tensor weight = Bytes(DType::kI8, {21, 37}, 4, false);
-    const Tensor scales = RandomTensor(DType::kF32, {21}, 5, 0.001, 0.02);
-    Tensor expected(DType::kF32, {rows, 2, 21});
-    for (int64_t i = 0; i < expected.elements(); ++i) {
-      int32_t sum = 0;
-      for (int64_t k = 0; k < 37; ++k) {
-        sum += (ByteAt(x, i / 21 * 37 + k) + 3) * ByteAt(weight, i % 21 * 37 + k);
+  for (int64_t rows : {1, 2, 3, 7, 13, 34}) {
+    for (int64_t in : {37, 64, 100, 256}) {
+      const int64_t out = in == 37 ? 21 : 70;
+      const Tensor x = Bytes(DType::kI8, {rows, in}, 3, false);
+      const Tensor weight = Bytes(DType::kI8, {out, in}, 4, false);
+      const Tensor scales = RandomTensor(DType::kF32, {out}, 5, 0.001, 0.02);
+      Tensor expected(DType::kF32, {rows, out});
+      for (int64_t i = 0; i < expected.elements(); ++i) {
+        int32_t sum = 0;
+        for (int64_t k = 0; k < in; ++k) {
+          sum += (ByteAt(x, i / out * in + k) + 3) * ByteAt(weight, i % out * in + k);
+        }
+        const double scale = static_cast<double>(scales.data<float>()[i % out]) * 0.5;
+        expected.data<float>()[i] = static_cast<float>(sum) * static_cast<float>(scale);
       }
-      const double scale = static_cast<double>(scales.data<float>()[i % 21]) * 0.5;
-      expected.data<float>()[i] = static_cast<float>(sum) * static_cast<float>(scale);
+      OperatorCase("oort.IntegerLinear")
+          .Attribute("weight", weight)
+          .Attribute("scales", scales)
+          .Param("input_scale", "0.5")
+          .Param("input_zero_point", "-3")
+          .Param("dtype", "f32")
+          .Input(x.Reshaped({rows, 1, in}))
+          .AlsoOnGpu()
+          .ExpectOutputs({expected.Reshaped({rows, 1, out})}, kBitExact);
     }
-    OperatorCase("oort.IntegerLinear")
-        .Attribute("weight", weight)
-        .Attribute("scales", scales)
-        .Param("input_scale", "0.5")
-        .Param("input_zero_point", "-3")
-        .Param("dtype", "f32")
-        .Input(x)
-        .AlsoOnGpu()
-        .ExpectOutputs({expected}, kBitExact);
   }
 }
 
