@@ -89,7 +89,7 @@ struct LanguageModelInfo {
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int64_t vocabulary = 0;
   int64_t context = 0;      ///< longest sequence that the model was made for
-  bool vision = false;      ///< its files have a part that reads pictures
+  bool vision = false;      ///< of a family that reads pictures; see picture_format()
   size_t weight_bytes = 0;  ///< of all weights as they lie in the file
   size_t step_bytes = 0;    ///< of those that a step of one token reads
   size_t file_bytes = 0;

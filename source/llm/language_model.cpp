@@ -19,6 +19,7 @@
 #include "llm/vision_tower.h"
 #include "parser/adapter/adapter.h"
 #include "parser/checkpoint/checkpoint.h"
+#include "parser/checkpoint/families.h"
 #include "parser/checkpoint/tokenizer_source.h"
 #include "text/json.h"
 #include "tokenizer/tokenizer_of.h"
@@ -34,6 +35,8 @@ LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes,
                          const DecoderGraph& decoder) {
   LanguageModelInfo info;
   info.family = config.family;
+  const Family* const family = FindFamily(config.family);  // a trace may have none
+  info.vision = family != nullptr && family->vision;
   info.layers = config.layers;
   info.hidden = config.hidden;
   info.heads = config.heads;
@@ -269,7 +272,6 @@ std::shared_ptr<const LanguageModel> LanguageModel::LoadRank(
       decoder = BuildDecoder(quantized ? *quantized : *checkpoint, adapters, reads_pictures);
       impl->Fill(checkpoint->tokenizer(), checkpoint->chat_templates(), checkpoint->end_tokens());
       impl->info = InfoOf(checkpoint->config(), checkpoint->file_bytes(), decoder);
-      impl->info.vision = vision != nullptr;
       if (reads_pictures) {
         impl->vision = std::make_unique<VisionTower>(
             *vision, LoadingOf(options, IsExact(impl->info, options)));

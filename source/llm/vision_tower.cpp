@@ -89,11 +89,12 @@ std::shared_ptr<const Picture> VisionTower::Encode(const PictureTiles& tiles) co
 }
 
 Error NoPictures(const LanguageModel& model) {
-  const bool knows = model.info().vision;
-  return {ErrorCode::kUnsupported,
-          knows ? "pictures are read on the CPU by one rank alone: on a GPU, or by several ranks, "
-                  "this model reads text"
-                : "this model reads text alone: it has no part for pictures"};
+  return {
+      ErrorCode::kUnsupported,
+      model.info().vision
+          ? "pictures are read on the CPU, by one rank, of the model's own folder: on a GPU, by "
+            "several ranks and converted it reads text alone"
+          : "this model reads text alone: it has no part for pictures"};
 }
 
 RenderedChat WithPictures(const RenderedChat& chat, std::string_view place,

@@ -27,18 +27,30 @@ HERE = pathlib.Path(__file__).parent
 TILE = 24
 # The template that such models come with, but for the parts of videos.
 TEMPLATE = (
-    "<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}{% if message['content'][0]['type'] == 'image' %}{{':'}}"
+    "<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}"
+    "{% if message['content'][0]['type'] == 'image' %}{{':'}}"
     "{% else %}{{': '}}{% endif %}{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}"
     "{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}"
     "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
 )
-SPECIAL = ["<|endoftext|>", "<|im_start|>", "<end_of_utterance>", "<fake_token_around_image>", "<image>", "<global-img>"]
+AROUND, IMAGE, WHOLE = "<fake_token_around_image>", "<image>", "<global-img>"
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<end_of_utterance>", AROUND, IMAGE, WHOLE]
 SPECIAL += [f"<row_{row}_col_{column}>" for row in (1, 2, 3) for column in (1, 2, 3)]
 PICTURES = {"vision_wide": (53, 31), "vision_square": (24, 24), "vision_tall": (9, 40)}
 # Class of the config, how weights are stored, what differs of the config, and what differs of its processor.
 MODELS = {
-    "smolvlm": (transformers.SmolVLMConfig, torch.bfloat16, dict(tie_word_embeddings=False), dict(size={"longest_edge": 3 * TILE})),
-    "idefics3": (transformers.Idefics3Config, torch.float16, dict(tie_word_embeddings=True), dict(size={"longest_edge": TILE}, do_image_splitting=False)),
+    "smolvlm": (
+        transformers.SmolVLMConfig,
+        torch.bfloat16,
+        dict(tie_word_embeddings=False),
+        dict(size={"longest_edge": 3 * TILE}),
+    ),
+    "idefics3": (
+        transformers.Idefics3Config,
+        torch.float16,
+        dict(tie_word_embeddings=True),
+        dict(size={"longest_edge": TILE}, do_image_splitting=False),
+    ),
 }
 
 
@@ -80,8 +92,10 @@ def make_model(cls, vocabulary, more, seed):
         tie_word_embeddings=more["tie_word_embeddings"],
     )
     # Six patches to a side: a sixth is no binary fraction.
-    vision = dict(hidden_size=24, intermediate_size=20, num_hidden_layers=2, num_attention_heads=3, image_size=TILE, patch_size=4)
-    config = cls(text_config=text, vision_config=vision, scale_factor=2, image_token_id=SPECIAL.index("<image>"), pad_token_id=0, **more)
+    vision = dict(hidden_size=24, intermediate_size=20, num_hidden_layers=2, num_attention_heads=3)
+    vision |= dict(image_size=TILE, patch_size=4)
+    token = SPECIAL.index(IMAGE)
+    config = cls(text_config=text, vision_config=vision, scale_factor=2, image_token_id=token, pad_token_id=0, **more)
     config.eos_token_id = 2
     model = transformers.AutoModelForImageTextToText.from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
@@ -114,14 +128,16 @@ def answer_of(model, processor, tokenizer, name, question):
     pixels = inputs["pixel_values"]
     patches = (TILE // 4) // 2
     text = f"<|im_start|>User:<image>{question}<end_of_utterance>\nAssistant:"
-    expanded = text.replace("<image>", get_image_prompt_string(rows, columns, patches**2, "<fake_token_around_image>", "<image>", "<global-img>"))
+    expanded = text.replace(IMAGE, get_image_prompt_string(rows, columns, patches**2, AROUND, IMAGE, WHOLE))
     prompt = tokenizer.encode(expanded, add_special_tokens=False).ids
     with torch.no_grad():
-        features = torch.cat(list(model.model.get_image_features(pixels, inputs["pixel_attention_mask"]).pooler_output))
+        mask = inputs["pixel_attention_mask"]
+        features = torch.cat(list(model.model.get_image_features(pixels, mask).pooler_output))
         features = features.reshape(-1, features.shape[-1])
         tokens = list(prompt)
         for step in range(10):
-            logits = model(input_ids=torch.tensor([tokens]), pixel_values=pixels, pixel_attention_mask=inputs["pixel_attention_mask"]).logits[0, -1]
+            given = dict(input_ids=torch.tensor([tokens]), pixel_values=pixels, pixel_attention_mask=mask)
+            logits = model(**given).logits[0, -1]
             first = logits if step == 0 else first
             best = logits.topk(2).values
             if best[0] - best[1] < 0.02:
@@ -147,10 +163,12 @@ def write_model(name, seed):
     folder.mkdir()
     tokenizer, vocabulary = make_tokenizer(folder)
     make_model(cls, vocabulary, more, seed).to(dtype).save_pretrained(folder)
-    model = transformers.AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    exact = dict(dtype=torch.float32, attn_implementation="eager")
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folder, **exact).eval()
     processor = SmolVLMImageProcessorPil(max_image_size={"longest_edge": TILE}, **processing)
     processor.save_pretrained(folder)
-    answers = [answer_of(model, processor, tokenizer, picture, question) for picture in PICTURES for question in ("What is the color?", "no")]
+    asked = [(picture, question) for picture in PICTURES for question in ("What is the color?", "no")]
+    answers = [answer_of(model, processor, tokenizer, *pair) for pair in asked]
     (HERE / f"{name}.json").write_text(json.dumps(dict(answers=answers)) + "\n")
 
 

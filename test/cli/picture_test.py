@@ -16,7 +16,8 @@ PARITY = ["--exact", "--kv", "f32", "--threads", "1"]
 
 class PictureTest(Case):
     def about(self, row, *arguments):
-        return ["generate", TINY / "smolvlm", "--image", TINY / row["picture"], "--prompt", row["question"], *PARITY, *arguments]
+        shown = ["--image", TINY / row["picture"], "--prompt", row["question"]]
+        return ["generate", TINY / "smolvlm", *shown, *PARITY, *arguments]
 
     def test_answers_as_transformers_does(self):
         for row in ANSWERS:
@@ -37,10 +38,12 @@ class PictureTest(Case):
         row = ANSWERS[0]
         url = "data:image/png;base64," + base64.b64encode((TINY / row["picture"]).read_bytes()).decode()
         content = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": row["question"]}]
-        body = {"messages": [{"role": "user", "content": content}], "temperature": 0, "max_tokens": 10, "return_token_ids": True, "ignore_eos": True}
+        body = {"messages": [{"role": "user", "content": content}], "temperature": 0, "max_tokens": 10}
+        body |= {"return_token_ids": True, "ignore_eos": True}
         line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": body}
         (self.dir / "in.jsonl").write_text(json.dumps(line) + "\n")
-        self.oort("batch", TINY / "smolvlm", "--input", self.dir / "in.jsonl", "--output", self.dir / "out.jsonl", *PARITY)
+        files = ["--input", self.dir / "in.jsonl", "--output", self.dir / "out.jsonl"]
+        self.oort("batch", TINY / "smolvlm", *files, *PARITY)
         answer = json.loads((self.dir / "out.jsonl").read_text())["response"]["body"]
         self.assertEqual(answer["choices"][0]["token_ids"], row["tokens"])
 

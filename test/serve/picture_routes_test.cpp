@@ -109,7 +109,8 @@ TEST(PictureRoutes, RefusesWhatIsNoPicture) {
   ExpectError(fixture.Post(chat, many), 400, "", "messages[0].content[16].image_url");
   // More than the context has room for.
   Json long_one = AboutPicture(DataUrl("vision_square.png"), "What?");
-  long_one["messages"][0]["content"].push_back(long_one["messages"][0]["content"][0]);
+  Json& long_parts = long_one["messages"][0]["content"];
+  for (int i = 0; i < 2; ++i) long_parts.push_back(Json(long_parts[0]));
   ExpectError(fixture.Post(chat, long_one), 400, "context_length_exceeded", "messages");
   EXPECT_EQ(fixture.Post(chat, AboutPicture(DataUrl("vision_tall.png"), "What?")).status, 200);
 }
