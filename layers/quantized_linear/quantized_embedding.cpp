@@ -2,6 +2,7 @@
 #include "core/cpu_limits.h"
 #include "layers/index/index_plan.h"
 #include "layers/quantized_linear/stored_weight.h"
+#include "layers/quantized_linear/table_part.h"
 
 namespace oort {
 namespace {
@@ -15,17 +16,8 @@ class QuantizedEmbedding final : public Layer {
         table_(QuantizedMatrix::Shared(
             ReadStored(init, 0, init.Int("num_embeddings"), init.Int("embedding_dim")),
             AvailableThreads())),
-        first_row_(init.Int("first_row")),
-        all_rows_(init.Int("all_rows")),
-        packed_(StoredArguments(init, 1)) {
-    if (all_rows_ == 0) all_rows_ = table_->rows();
-    if (first_row_ > all_rows_ - table_->rows()) {
-      throw Error(ErrorCode::kInvalidModel, "a part of " + std::to_string(table_->rows()) +
-                                                " rows from row " + std::to_string(first_row_) +
-                                                " on is not in a table of " +
-                                                std::to_string(all_rows_));
-    }
-  }
+        part_(init, table_->rows()),
+        packed_(StoredArguments(init, 1)) {}
 
   std::vector<Value> Infer(const Args& args) const override {
     Shape shape = args.shape(input_);
@@ -38,10 +30,10 @@ class QuantizedEmbedding final : public Layer {
     const Tensor indices = args.tensor(input_).To(DType::kI64);
     const std::span<const int64_t> rows = indices.span<int64_t>();
     for (int64_t row : rows) {
-      if (row >= 0 && row < all_rows_) continue;
+      if (row >= 0 && row < part_.all) continue;
       throw Error(ErrorCode::kInvalidArgument, "index " + std::to_string(row) +
                                                    " is not in a table of " +
-                                                   std::to_string(all_rows_) + " rows");
+                                                   std::to_string(part_.all) + " rows");
     }
     const int64_t width = table_->columns();
     float* out = outputs[0].AsTensor().data<float>();
@@ -49,8 +41,8 @@ class QuantizedEmbedding final : public Layer {
                         [&](int64_t begin, int64_t end) {
                           for (int64_t i = begin; i < end; ++i) {
                             float* row = out + i * width;
-                            const int64_t place = rows[static_cast<size_t>(i)] - first_row_;
-                            if (place < 0 || place >= table_->rows()) {
+                            const int64_t place = rows[static_cast<size_t>(i)] - part_.first;
+                            if (place < 0 || place >= part_.rows) {
                               std::fill_n(row, width, 0.0f);  // another rank has it
                               continue;
                             }
@@ -67,7 +59,7 @@ class QuantizedEmbedding final : public Layer {
   int input_;
   float scale_;
   std::shared_ptr<const QuantizedMatrix> table_;
-  int64_t first_row_, all_rows_;
+  TablePart part_;
   std::vector<int> packed_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "decoder/cut_weights.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -97,6 +98,42 @@ int64_t WeightCutter::ColumnUnit(const Operator& op, const std::string& suffix, 
     }
   }
   return 0;
+}
+
+void AttachWeights(Graph& graph) {
+  const auto weight_of = [&](int operand) -> const Tensor* {
+    const int producer = graph.operands[static_cast<size_t>(operand)].producer;
+    if (producer < 0) return nullptr;
+    const Operator& op = graph.operators[static_cast<size_t>(producer)];
+    if (op.type != "pnnx.Attribute" || op.attributes.size() != 1) return nullptr;
+    return &op.attributes.begin()->second;
+  };
+  for (size_t index = 0; index < graph.operators.size(); ++index) {
+    Operator& op = graph.operators[index];
+    if (op.input_names.size() != op.inputs.size()) continue;
+    std::vector<int> inputs;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const Tensor* const weight = op.input_names[i].empty() ? nullptr : weight_of(op.inputs[i]);
+      if (weight != nullptr) {
+        op.attributes.emplace(op.input_names[i], *weight);
+        continue;
+      }
+      inputs.push_back(op.inputs[i]);
+      names.push_back(op.input_names[i]);
+    }
+    if (inputs.size() == op.inputs.size()) continue;
+    graph.SetInputs(static_cast<int>(index), inputs);
+    op.input_names = std::move(names);
+  }
+  std::vector<bool> dead(graph.operators.size());
+  for (size_t index = 0; index < graph.operators.size(); ++index) {
+    const Operator& op = graph.operators[index];
+    dead[index] = op.type == "pnnx.Attribute" && std::ranges::all_of(op.outputs, [&](int operand) {
+                    return graph.operands[static_cast<size_t>(operand)].consumers.empty();
+                  });
+  }
+  graph.Remove(dead);
 }
 
 }  // namespace oort

@@ -12,6 +12,10 @@
 
 namespace oort {
 
+/// Weights that are operators of their own, as files have those that several share, become
+/// attributes of all who read them by a name; they share one tensor.
+void AttachWeights(Graph& graph);
+
 /// Cuts attributes of operators with stored weights. One that several operators share (a head that
 /// is the embeddings) stays shared where they cut it alike.
 class WeightCutter {

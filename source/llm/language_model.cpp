@@ -6,6 +6,7 @@
 #include "core/guard.h"
 #include "core/problems.h"
 #include "decoder/converted.h"
+#include "decoder/cut_weights.h"
 #include "decoder/decoder.h"
 #include "decoder/decoder_graph.h"
 #include "decoder/pipeline.h"
@@ -157,6 +158,7 @@ void LanguageModel::Impl::Fill(const TokenizerSource& source,
 
 /// Leaves of the graph what this rank computes.
 void LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions& ranks) {
+  AttachWeights(decoder.graph);
   if (ranks.pipeline) {
     kv_layers = CutLayers(decoder.graph, {.rank = group->part(),
                                           .ranks = group->ranks(),

@@ -84,10 +84,10 @@ class CudaRankModels : public ::testing::Test {
   static std::filesystem::path InHalves(const char* name, const testing::TemporaryFolder& folder) {
     ConvertOptions convert;
     convert.weights = "f16";
-    const std::filesystem::path param = folder.path() / "half.pnnx.param";
-    ConvertLanguageModel(TestData() / "checkpoints" / name, param, folder.path() / "half.pnnx.bin",
-                         convert);
-    return param;
+    const std::string stem = (folder.path() / name).string();
+    ConvertLanguageModel(TestData() / "checkpoints" / name, stem + ".pnnx.param",
+                         stem + ".pnnx.bin", convert);
+    return stem + ".pnnx.param";
   }
 };
 

@@ -93,6 +93,20 @@ TEST_P(RanksOfFamily, ExactSplitHasTheBitsOfOneRank) {
   ExpectBitsOfOne(kRankModels / GetParam(), tokens, false, {2, 3, 6});
 }
 
+/// A file has what the head and the embeddings share once, as an operator of its own.
+TEST(Ranks, ConvertedModelsShareTheirWeights) {
+  const testing::TemporaryFolder folder;
+  for (const char* name : {"qwen2", "gemma2"}) {
+    SCOPED_TRACE(name);
+    const std::string stem = (folder.path() / name).string();
+    ConvertLanguageModel(kRankModels / name, stem + ".pnnx.param", stem + ".pnnx.bin", {});
+    ExpectBitsOfOne(stem + ".pnnx.param", TokensOf(name), true, {2, 3});
+    LanguageModelOptions options = RankedOptions(2, false);
+    options.ranks.pipeline = true;
+    EXPECT_EQ(LanguageModel::Load(stem + ".pnnx.param", options)->ranks(), 2);
+  }
+}
+
 TEST_P(RanksOfFamily, LayersInTurnHaveTheBitsOfOneRank) {
   const std::vector<int32_t> tokens = TokensOf(GetParam());
   for (const bool exact : {true, false}) {

@@ -319,15 +319,17 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    GatherKernel(const __grid_constant__ DeviceWeights w, int64_t table_rows,
-                 const int32_t* indices, int columns, float factor, float* out) {
+    GatherKernel(const __grid_constant__ DeviceWeights w, TablePart part, const int32_t* indices,
+                 int columns, float factor, float* out) {
   LaunchDependents();
   WaitForPredecessor();
-  const int32_t row = indices[blockIdx.y];
-  const bool known = row >= 0 && row < table_rows;
+  const int32_t index = indices[blockIdx.y];
+  const int64_t row = index - part.first;
+  const bool known = index >= 0 && index < part.all, here = row >= 0 && row < part.rows;
   const int column = static_cast<int>(blockIdx.x) * kThreads + threadIdx.x;
   if (column >= columns) return;
-  const float value = known ? WeightAt(w, row, column) * factor : nanf("");
+  const float other = known ? 0.0f : nanf("");
+  const float value = known && here ? WeightAt(w, row, column) * factor : other;
   out[static_cast<int64_t>(blockIdx.y) * columns + column] = value;
 }
 
@@ -429,12 +431,12 @@ void GateRows(const Stream& stream, const RowSums& both, int64_t columns, float*
   }
 }
 
-void GatherRows(const Stream& stream, const DeviceWeights& weights, int64_t table_rows,
+void GatherRows(const Stream& stream, const DeviceWeights& weights, const TablePart& part,
                 const int32_t* indices, int64_t count, int64_t columns, float factor, float* out) {
   const Grid grid{dim3(BlocksFor(columns, kThreads), static_cast<unsigned>(count)), dim3(kThreads),
                   0, true};
-  Launch(stream, grid, GatherKernel, weights, table_rows, indices, static_cast<int>(columns),
-         factor, out);
+  Launch(stream, grid, GatherKernel, weights, part, indices, static_cast<int>(columns), factor,
+         out);
 }
 
 }  // namespace oort::cuda

@@ -6,6 +6,7 @@
 
 #include "layers/quantized_linear/cuda/device_weights.h"
 #include "layers/quantized_linear/cuda/gemv.h"
+#include "layers/quantized_linear/table_part.h"
 
 namespace oort::cuda {
 
@@ -59,8 +60,9 @@ void SplitRows(const Stream& stream, const RowSums& sums, const RowParts& parts)
 /// turns.
 void GateRows(const Stream& stream, const RowSums& both, int64_t columns, float* y);
 
-/// Rows of the weights as f32, times a factor. A row that is not there is NaN.
-void GatherRows(const Stream& stream, const DeviceWeights& weights, int64_t table_rows,
+/// Rows of the weights as f32, times a factor. A row that is in no part of the table is NaN, one of
+/// another part is zeros.
+void GatherRows(const Stream& stream, const DeviceWeights& weights, const TablePart& part,
                 const int32_t* indices, int64_t count, int64_t columns, float factor, float* out);
 
 }  // namespace oort::cuda

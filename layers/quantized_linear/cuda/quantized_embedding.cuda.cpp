@@ -2,20 +2,21 @@
 #include "layers/quantized_linear/cuda/dequantize.h"
 #include "layers/quantized_linear/cuda/device_matrix.h"
 #include "layers/quantized_linear/stored_weight.h"
+#include "layers/quantized_linear/table_part.h"
 
 namespace oort {
 namespace {
 
-/// Rows of a table in the GPU's memory. An index that is not in the table gives NaN: the device
-/// cannot throw.
+/// Rows of a table, or of a rank's part of one, in the GPU's memory. An index that is not in the
+/// table gives NaN: the device cannot throw.
 class CudaQuantizedEmbedding final : public Layer {
  public:
   explicit CudaQuantizedEmbedding(const LayerInit& init)
       : input_(init.Arg("input")),
-        rows_(init.Int("num_embeddings")),
+        part_(init, init.Int("num_embeddings")),
         factor_(static_cast<float>(init.Float("factor"))),
-        table_(cuda::DeviceMatrix::Shared(ReadStored(init, 0, rows_, init.Int("embedding_dim")),
-                                          init.device())),
+        table_(cuda::DeviceMatrix::Shared(
+            ReadStored(init, 0, part_.rows, init.Int("embedding_dim")), init.device())),
         packed_(StoredArguments(init, 1)) {}
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -31,7 +32,7 @@ class CudaQuantizedEmbedding final : public Layer {
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const Tensor& indices = args.tensor(input_);
-    cuda::GatherRows(*context.stream(), table_->weights(), rows_, indices.data<int32_t>(),
+    cuda::GatherRows(*context.stream(), table_->weights(), part_, indices.data<int32_t>(),
                      indices.elements(), table_->columns(), factor_,
                      outputs[0].AsTensor().data<float>());
   }
@@ -40,7 +41,7 @@ class CudaQuantizedEmbedding final : public Layer {
 
  private:
   int input_;
-  int64_t rows_;
+  TablePart part_;
   float factor_;
   std::shared_ptr<const cuda::DeviceMatrix> table_;
   std::vector<int> packed_;
