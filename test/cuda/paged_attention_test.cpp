@@ -294,7 +294,8 @@ TEST_F(CudaPagedAttention, KeysAndValuesOfFp8) {
       tested.type = KvType::kFp8;
       tested.value_unit = unit;
       SCOPED_TRACE(unit);
-      tested.ExpectSame({15, 1, 1, 7, 1, 1, 12, 1}, 1e-4);
+      // Of large values that cancel out, rounding leaves more.
+      tested.ExpectSame({15, 1, 1, 7, 1, 1, 12, 1}, unit > 1 ? 1e-3 : 1e-4);
       if (unit == 1) tested.ExpectSame(kAttentionSteps, 1e-2);  // some on tensor cores
     }
   }

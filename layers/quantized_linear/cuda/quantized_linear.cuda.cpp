@@ -68,10 +68,11 @@ class CudaQuantizedLinear final : public Layer {
   LayerTraits Traits() const override {
     // Of more rows cuBLAS, and kernels that unpack weights to f16, are faster.
     constexpr int64_t kFewRows = 8;
+    const int64_t most = std::min<int64_t>(cuda::RowsToSplit().most, cuda::kGemvRows);
     const bool split = std::ranges::all_of(
-        products_, [&](const DeviceProduct& product) { return Splits(product, cuda::kGemvRows); });
+        products_, [&](const DeviceProduct& product) { return Splits(product, most); });
     return {.batch_invariant_rows = cuda::kGemvRows,
-            .fast_invariant_rows = split ? cuda::kGemvRows : kFewRows};
+            .fast_invariant_rows = split ? std::max(most, kFewRows) : kFewRows};
   }
 
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
