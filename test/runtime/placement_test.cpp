@@ -61,7 +61,7 @@ TEST_F(PlacementTest, LayersAreToldTheNextWeightsOfTheirDevice) {
       "test.there e 1 1 5 6\n"
       "pnnx.Output pnnx_output_0 1 0 6\n");
   Session session(graph);
-  session.Forward({Tensor::From<float>({3}, {1, 2, 3})});
+  session.Forward({Tensor::From<float>({1, 2, 3}, {3})});
   const AddOneWithWeights::Seen want = {{"a", 'b'}, {"b", 0}, {"c", 'd'}, {"d", 0}, {"e", 0}};
   EXPECT_EQ(seen, want);
 }

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "core/cpu_limits.h"
+
 namespace oort::testing {
 
 struct MemoryUse {
@@ -18,6 +20,7 @@ void ResetPeak();
 
 template <typename Body>
 MemoryUse Measure(const Body& body) {
+  AvailableThreads();  // what is found out of the machine once stays
   ResetPeak();
   const size_t before = LiveBytes();
   body();
