@@ -4,37 +4,16 @@
 // integer.dot.cpp.
 #pragma once
 
-#include <immintrin.h>
-
-#include <cstring>
-
 #include "layers/quantize/integer_finish_avx2.h"
 #include "layers/quantize/integer_tiles.h"
 
 namespace oort::OORT_ISA {
 namespace {
 
-struct Avx2Unit {
-  static constexpr int kLanes = 8, kRows = 2;
+struct Avx2Unit : Avx2Lanes {
+  static constexpr int kRows = 2;
   using Number = int16_t;
-  using Sums = __m256i;
-  using Numbers = __m256i;
-  using Finish = Avx2Finish;
 
-  static Sums LoadSums(const int32_t* at) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
-  }
-  static Numbers Load(const std::byte* at) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
-  }
-  static void Store(std::byte* at, Numbers numbers) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), numbers);
-  }
-  static Numbers Broadcast(const std::byte* at) {
-    int32_t two;
-    std::memcpy(&two, at, sizeof two);
-    return _mm256_set1_epi32(two);
-  }
   static Sums MultiplyAdd(Sums sums, Numbers x, Numbers w) {
     return _mm256_add_epi32(sums, _mm256_madd_epi16(x, w));
   }

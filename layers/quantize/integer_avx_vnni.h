@@ -10,27 +10,10 @@
 namespace oort::OORT_ISA {
 namespace {
 
-struct AvxVnniUnit {
-  static constexpr int kLanes = 8, kRows = 4;
+struct AvxVnniUnit : Avx2Lanes {
+  static constexpr int kRows = 4;
   using Number = uint8_t;
-  using Sums = __m256i;
-  using Numbers = __m256i;
-  using Finish = Avx2Finish;
 
-  static Sums LoadSums(const int32_t* at) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
-  }
-  static Numbers Load(const std::byte* at) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
-  }
-  static void Store(std::byte* at, Numbers numbers) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), numbers);
-  }
-  static Numbers Broadcast(const std::byte* at) {
-    int32_t four;
-    std::memcpy(&four, at, sizeof four);
-    return _mm256_set1_epi32(four);
-  }
   static Sums MultiplyAdd(Sums sums, Numbers x, Numbers w) {
     return _mm256_dpbusd_avx_epi32(sums, x, w);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What AVX2 makes of the sums of integer kernels. Only for integer.dot.cpp and integer.vnni.cpp.
+// Sums of integer kernels in vectors of AVX2, and what is made of them. Only for integer.dot.cpp
+// and integer.vnni.cpp.
 #pragma once
 
 #include <immintrin.h>
@@ -125,6 +126,30 @@ class Avx2Finish {
   IntegerEpilogue of_;
   __m256 high_, addend_scale_;
   __m256i zero_point_ = {}, low_ = {}, high_byte_ = {}, sign_ = {};
+};
+
+/// What units of eight sums have in common.
+struct Avx2Lanes {
+  static constexpr int kLanes = 8;
+  using Sums = __m256i;
+  using Numbers = __m256i;
+  using Finish = Avx2Finish;
+
+  static Sums LoadSums(const int32_t* at) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+  }
+  static Numbers Load(const std::byte* at) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
+  }
+  static void Store(std::byte* at, Numbers numbers) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(at), numbers);
+  }
+  /// Four bytes, whatever numbers they are, for all lanes.
+  static Numbers Broadcast(const std::byte* at) {
+    int32_t four;
+    std::memcpy(&four, at, sizeof four);
+    return _mm256_set1_epi32(four);
+  }
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <charconv>
 
+#include "core/cpu_limits.h"
+
 namespace oort::cli {
 
 void DeviceOption::Add(CLI::App& app) {
@@ -22,6 +24,12 @@ Device DeviceOption::Get() const {
     if (error == std::errc() && rest == end && index >= 0) return Device::Cuda(index);
   }
   throw UsageError("--device: '" + text + "' is not cpu, cuda or cuda:N");
+}
+
+void AddThreads(CLI::App& app, int& threads) {
+  app.add_option("--threads", threads, "Threads; 0, the default: all that the process may use")
+      ->type_name("N")
+      ->check(CLI::Range(0, kMostThreads));
 }
 
 }  // namespace oort::cli

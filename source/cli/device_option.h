@@ -19,4 +19,7 @@ struct DeviceOption {
   bool NamesOne() const { return text.find(':') != std::string::npos; }
 };
 
+/// How many threads of the CPU take part.
+void AddThreads(CLI::App& app, int& threads);
+
 }  // namespace oort::cli

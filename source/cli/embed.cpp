@@ -6,7 +6,6 @@
 #include "cli/embed_options.h"
 #include "cli/text.h"
 #include "cli/text_reader.h"
-#include "core/cpu_limits.h"
 #include "core/file_writer.h"
 #include "oort/npy.h"
 #include "openai/json_writer.h"
@@ -122,10 +121,7 @@ Action AddEmbed(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
   options->device.Add(app);
-  app.add_option("--threads", options->threads,
-                 "Threads; 0, the default: all that the process may use")
-      ->type_name("N")
-      ->check(CLI::Range(0, kMostThreads));
+  AddThreads(app, options->threads);
   app.add_flag("--json", options->json, "Print the summary as JSON");
   app.footer("Example: oort embed minilm --input sentences.txt --output vectors.npy");
   return [options] { return Embed(*options); };

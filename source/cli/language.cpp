@@ -13,7 +13,6 @@
 #include <random>
 
 #include "cli/progress.h"
-#include "core/cpu_limits.h"
 #include "text/utf8.h"
 
 namespace oort::cli {
@@ -80,9 +79,7 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
          "with --exact)")
       ->type_name("NAME")
       ->check(CLI::IsMember({"f32", "f16", "int8", "fp8"}));
-  app.add_option("--threads", threads, "Threads; 0, the default: all that the process may use")
-      ->type_name("N")
-      ->check(CLI::Range(0, kMostThreads));
+  AddThreads(app, threads);
 }
 
 void LanguageOptions::AddContext(CLI::App& app) {

@@ -6,7 +6,6 @@
 #include "cli/device_option.h"
 #include "cli/text.h"
 #include "cli/text_reader.h"
-#include "core/cpu_limits.h"
 #include "oort/reranker.h"
 #include "text/utf8.h"
 
@@ -136,10 +135,7 @@ Action AddRerank(CLI::App& app) {
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
   options->device.Add(app);
-  app.add_option("--threads", options->threads,
-                 "Threads; 0, the default: all that the process may use")
-      ->type_name("N")
-      ->check(CLI::Range(0, kMostThreads));
+  AddThreads(app, options->threads);
   app.add_flag("--json", options->json, "Print the results as JSON");
   app.footer("Example: oort rerank bge-reranker-base --query \"What is a comet?\" notes/*.txt");
   return [options] { return Rerank(*options); };
