@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "layers/quantized_linear/cuda/gemv.h"
 
-#include <cstdlib>
-
 #include "layers/quantized_linear/cuda/gemv_kernel.h"
 
 namespace oort::cuda {
@@ -34,15 +32,6 @@ auto WithKind(const GemvProduct& product, const Visit& visit) {
 }
 
 }  // namespace
-
-int64_t BytesToPrefetch() {
-  static const int64_t bytes = [] {
-    constexpr int64_t kUnlessTold = 0;
-    const char* const told = std::getenv("OORT_CUDA_PREFETCH");
-    return (told == nullptr ? kUnlessTold : std::atoll(told)) << 20;
-  }();
-  return bytes;
-}
 
 int64_t GemvShared(const GemvProduct& product) {
   return WithKind(product, [&]<typename K>(K) { return SharedBytes<K>(product, kLeastStages); });

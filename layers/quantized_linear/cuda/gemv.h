@@ -46,13 +46,7 @@ struct GemvProduct {
   int parts = 1;
   float* y[kMostProducts] = {};
   int part_rows[kMostProducts] = {};
-  /// Weights of the product behind this one, of which so many bytes are brought to the L2 cache
-  /// when all of this one's are on their way: else the memory rests from here until that begins.
-  const void* next = nullptr;
-  int64_t next_bytes = 0, prefetch = 0;
 };
-/// How many, unless the environment variable OORT_CUDA_PREFETCH says it, in MiB.
-int64_t BytesToPrefetch();
 
 /// Bytes of shared memory that the launch takes at least; more than the device has means too many
 /// rows.

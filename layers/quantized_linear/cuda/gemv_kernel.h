@@ -100,9 +100,6 @@ __global__ void __launch_bounds__(K::kThreads, 1)
   if (warp > kWorkers) {
     // Weights do not depend on the kernel before.
     Fetch<K>(p.weights, ring, x_staged, warp - kWorkers - 1);
-    if (warp == kWorkers + 1 && lane == 0) {
-      PrefetchNext(p, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), 1);
-    }
     return;
   }
   const WorkPlace<K, kSingle> place(

@@ -154,28 +154,6 @@ __device__ __forceinline__ void WaitForAll(Barrier barrier) {
 #endif
 }
 
-/// Brings one of so many parts of what p.prefetch says to the L2 cache; one lane. The product
-/// behind this one begins in so many places at once.
-__device__ __forceinline__ void PrefetchNext([[maybe_unused]] const GemvProduct& p,
-                                             [[maybe_unused]] int part, [[maybe_unused]] int parts,
-                                             [[maybe_unused]] int places) {
-#if __CUDA_ARCH__ >= 900
-  if (p.prefetch == 0) return;
-  constexpr int64_t kPiece = 8192, kAligned = 16;
-  const int place = static_cast<int>(int64_t{part} * places / parts);
-  const int64_t each = p.prefetch / parts / kAligned * kAligned;
-  const int64_t here = p.next_bytes * place / places / kAligned * kAligned +
-                       (part - int64_t{place} * parts / places) * each;
-  const int64_t end = min(here + each, p.next_bytes / kAligned * kAligned);
-  const char* const next = static_cast<const char*>(p.next);
-  for (int64_t at = here; at < end; at += kPiece) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(next + at),
-                 "r"(static_cast<uint32_t>(min(kPiece, end - at)))
-                 : "memory");
-  }
-#endif
-}
-
 /// A position in a ring of `size` places; the parity tells one round from the next.
 struct Turn {
   int place = 0, parity = 0;

@@ -102,8 +102,6 @@ class CudaQuantizedLinear final : public Layer {
 
   bool Packs(int argument) const override { return spec_.Packs(argument); }
 
-  std::span<const std::byte> WeightBytes() const override { return BytesOf(products_[0]); }
-
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     size_t bytes = 0;
     for (const DeviceProduct& product : products_) bytes += product.matrix->bytes();
@@ -212,14 +210,6 @@ class CudaQuantizedLinear final : public Layer {
     return rows <= cuda::kGemvRows || !(MultipliesPacked(product, rows) || cuda::HasBlas(&ignored));
   }
 
-  static std::span<const std::byte> BytesOf(const DeviceProduct& product) {
-    return {static_cast<const std::byte*>(product.matrix->weights().data), product.matrix->bytes()};
-  }
-  /// What is multiplied behind the product.
-  std::span<const std::byte> NextTo(const DeviceProduct& product, const Context& context) const {
-    return &product == &products_.back() ? context.next_weights() : BytesOf(*(&product + 1));
-  }
-
   void RunFew(const Context& context, const DeviceProduct& product, const Args& args,
               std::span<Value> outputs, int64_t rows) const {
     const bool splits = Splits(product, rows);
@@ -238,12 +228,6 @@ class CudaQuantizedLinear final : public Layer {
         if (const float* addend = spec_.epilogue().addend(args)) {
           few.addend = addend + first * spec_.part_rows(0);
         }
-      }
-      if (launch + 1 == launches) {
-        const std::span<const std::byte> next = NextTo(product, context);
-        few.next = next.data();
-        few.next_bytes = static_cast<int64_t>(next.size());
-        few.prefetch = std::min(few.next_bytes, cuda::BytesToPrefetch());
       }
       splits ? cuda::RunSplitGemv(*context.stream(), few, true)
              : cuda::RunGemv(*context.stream(), few, true);

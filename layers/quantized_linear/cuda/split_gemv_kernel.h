@@ -196,7 +196,6 @@ __global__ void __launch_bounds__(kWorkers * 32, 1)
   const RecordPlace first{ring + lane * 16, ring + K::kWeightBytes + g * (K::kScaleBytes / 8)};
   const int rounds = (strips.end - strips.first + kRoundStrips - 1) / kRoundStrips;
   uint32_t at = 0;  // in the ring
-  bool prefetches = false;
   Turn buffer, before;
   for (int round = 0; round < rounds; ++round) {
     const bool has = strips.first + round * kRoundStrips + pair * kPairStrips < strips.end;
@@ -207,14 +206,7 @@ __global__ void __launch_bounds__(kWorkers * 32, 1)
       for (int step = worker; step < p.weights.steps; step += kWorkers) {
         WaitForCopies<Shape::kPlaces - 2>();
         __syncwarp();  // all lanes see the step, and none reads the one whose place is filled next
-        if (!fetcher.Fetch() && !prefetches) {
-          prefetches = true;
-          if (lane == 0) {
-            PrefetchNext(p, static_cast<int>(blockIdx.x) * kWorkers + warp,
-                         static_cast<int>(gridDim.x) * kWorkers,
-                         static_cast<int>(gridDim.x) / kShares);
-          }
-        }
+        fetcher.Fetch();
         MultiplyPair<K, kTiles>({first.weights + at, first.scales + at}, here, sums);
         here.Skip(kOwnWorkers);
         at = at + Shape::kPlaceBytes == Shape::kRingBytes ? 0 : at + Shape::kPlaceBytes;

@@ -121,10 +121,9 @@ class PairFetcher {
     Restart();
   }
 
-  /// Begins to fetch the next step; whether there is one.
-  __device__ __forceinline__ bool Fetch() {
-    const bool has = strip_ < end_;
-    if (has) {
+  /// Begins to fetch the next step, where there is one.
+  __device__ __forceinline__ void Fetch() {
+    if (strip_ < end_) {
 #pragma unroll
       for (int i = 0; i < kCopies; ++i) {
         if (CopyIs(i)) CopyAsync16(to_ + i * 512, from_ + i * 512 + Gap(i));
@@ -138,7 +137,6 @@ class PairFetcher {
     }
     CommitCopies();
     to_ = to_ == ring_ + (kPlaces - 1) * kPlaceBytes ? ring_ : to_ + kPlaceBytes;
-    return has;
   }
 
  private:
