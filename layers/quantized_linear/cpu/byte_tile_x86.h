@@ -167,7 +167,7 @@ template <typename V>
 [[gnu::always_inline]] inline void StartTile(const ByteNumbers& numbers, int64_t at, int zero,
                                              TileSums<V::rows>& sums) {
   ForTile<V::rows>([&](auto r, auto c) __attribute__((always_inline)) {
-    sums[r][c] = AllLanes(-zero * numbers.sum[at + r]);
+    sums[r][c] = AllLanes(StartOfProducts(zero, numbers.sum[at + r]));
   });
 }
 

@@ -77,7 +77,8 @@ struct NibbleGroups {
   [[gnu::always_inline]] static void Sums(const DotRowX& x, int64_t g, int zero,
                                           const std::byte* group, int64_t step,
                                           __m512i (&sums)[panels]) {
-    const int32_t start = minimums && scales == ScaleType::kF16 ? 0 : -zero * x.sum[g];
+    const int32_t start =
+        minimums && scales == ScaleType::kF16 ? 0 : StartOfProducts(zero, x.sum[g]);
     if (x.is_fine[g] == 0) return Add<panels>(group + kHead, step, x.q + 32 * g, start, sums);
     __m512i first[panels];
     Add<panels>(group + kHead, step, x.q + 32 * g, 0, first);
@@ -130,7 +131,7 @@ struct JoinedGroups {
                                           const std::byte* group, int64_t step,
                                           __m512i (&sums)[panels]) {
     const bool fine = x.is_fine[g] != 0;
-    const int32_t start = -zero * x.sum[g];
+    const int32_t start = StartOfProducts(zero, x.sum[g]);
     Unroll<panels>([&](auto p) {
       __m512i w[kFours];
       TakePiece<type, kGroup>(group + p * step + kHead, w);

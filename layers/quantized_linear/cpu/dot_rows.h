@@ -45,7 +45,9 @@ template <typename V>
                                             const std::byte* lines, ByteSums (&sums)[V::rows]) {
   const ByteNumbers& numbers = V::NumbersOf(x);
   const auto is_fine = [&](int r) { return V::fine || x.is_fine[at + r] != 0; };
-  const auto start = [&](int r) { return V::moved ? -zero * numbers.sum[at + r] : 0; };
+  const auto start = [&](int r) {
+    return V::moved ? StartOfProducts(zero, numbers.sum[at + r]) : 0;
+  };
   const auto bytes_at = [&](const int8_t* from, int r) { return from + (at + r) * V::piece; };
   if constexpr (V::fine && kWide) {
     WideBytes<V::piece> wide[V::rows];

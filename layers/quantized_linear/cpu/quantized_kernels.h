@@ -109,6 +109,12 @@ struct ByteNumbers {
   float* offset = nullptr;  ///< scale * sum
 };
 
+/// What products with weights that are stored with a zero point begin with: -zero * sum. Of an x
+/// that is not finite the sum may be any number, so that this may wrap.
+inline int32_t StartOfProducts(int32_t zero, int32_t sum) {
+  return static_cast<int32_t>(0u - static_cast<uint32_t>(zero) * static_cast<uint32_t>(sum));
+}
+
 /// The second byte counts steps of 1 / kFineSteps of a step of the first.
 inline constexpr int kFineSteps = 254;
 
