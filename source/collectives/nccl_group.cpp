@@ -131,7 +131,7 @@ class NcclGroup final : public DeviceGroup {
   /// and the group is gone after these.
   void End() {
     ended_ = Clock::now();
-    const Errand abort(
+    const Errand farewell(
         [transport = &transport_, members = members_] { transport->abort(members); });
     members_ = nullptr;
   }
