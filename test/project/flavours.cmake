@@ -19,17 +19,19 @@ function(oort_add_flavour name)
   endforeach()
 endfunction()
 
-# -O0 compiles several times faster than -O1, and what runs long is in the kernels. Line numbers are
-# enough for a stack trace. One set of kernels is enough, since all are of the same sources: the one of
-# this processor, where on x86-64 AVX2 stands for AVX-512. Scalar kernels would double what most tests
-# of layers do, which is to build a graph for each set.
+# -O0 compiles several times faster than -O1, and what runs long is in the kernels. A stack trace names
+# functions; their lines would take a quarter of the time, and --full has them. One set of kernels is enough,
+# since all are of the same sources: the one of this processor, where on x86-64 AVX2 stands for AVX-512.
+# Scalar kernels would double what most tests of layers do, which is to build a graph for each set.
 option(OORT_FULL_TESTS
   "Test also what CI leaves out: all kernels and cases (test/kit/sanitized.h) in the sanitizers, no unity files" OFF)
 set(sanitizer_kernels HOST)
+set(sanitizer_lines -g0)
 if(OORT_FULL_TESTS)
   set(sanitizer_kernels ALL)
+  set(sanitizer_lines -g1)
 endif()
-set(sanitizer_options -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -g1"
+set(sanitizer_options -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 ${sanitizer_lines}"
   -DOORT_KERNEL_OPTIMIZATION=-O1 -DOORT_KERNELS=${sanitizer_kernels} -DOORT_AVX512=${OORT_FULL_TESTS}
   -DOORT_SCALAR_KERNELS=${OORT_FULL_TESTS}
   -DOORT_THREADS=OWN -DOORT_OPENMP=OFF -DOORT_CUDA=OFF -DOORT_INSTALL=OFF -DOORT_CLI=OFF -DOORT_UNITY=ON
