@@ -11,9 +11,6 @@ target_compile_options(oort_c_objects PRIVATE -fvisibility=hidden -fvisibility-i
   $<$<CONFIG:Release>:-O1>)
 oort_compile_options(oort_c_objects)
 oort_unity(oort_c_objects "${OORT_C_SOURCES}")
-# In this file alone: another version compiles nothing else again.
-set_source_files_properties(source/c_api/version.cpp PROPERTIES COMPILE_DEFINITIONS
-  "OORT_VERSION=\"${PROJECT_VERSION}\"")
 
 add_library(oort_c SHARED $<TARGET_OBJECTS:oort_c_objects>)
 add_library(oort::c ALIAS oort_c)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <cstring>
 #include <limits>
 
 #include "cpu/sampling.h"
+#include "layers/collective/best_of_ranks.h"
 #include "layers/collective/group_of.h"
 #include "layers/reduction/token_rows.h"
 
@@ -39,18 +39,10 @@ class RankArgmax final : public Layer {
     } else {
       FindIn(context, x, mine);
     }
-    std::vector<Best> best = mine;
-    const std::span<const std::byte> bytes = std::as_bytes(std::span<const Best>(mine));
-    const std::vector<size_t> sizes(static_cast<size_t>(group.ranks()), bytes.size());
-    group.Exchange(name_, bytes, sizes, [&](int rank, std::span<const std::byte> handed) {
-      for (size_t row = 0; row < best.size(); ++row) {
-        Best other;
-        std::memcpy(&other, handed.data() + row * sizeof(Best), sizeof(Best));
-        // Of equal ones the lowest stays, which comes from the lowest rank.
-        if (rank == 0 || other.logit > best[row].logit) best[row] = other;
-      }
-    });
-    for (size_t row = 0; row < best.size(); ++row) tokens[row] = best[row].token;
+    // Of equal ones the lowest stays, which comes from the lowest rank.
+    TakeBestOfRanks(group, name_, std::span<Best>(mine),
+                    [](const Best& one, const Best& other) { return one.logit > other.logit; });
+    for (size_t row = 0; row < mine.size(); ++row) tokens[row] = mine[row].token;
   }
 
  private:

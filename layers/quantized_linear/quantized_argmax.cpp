@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include <cmath>
 #include <limits>
+#include <string>
 
 #include "core/cpu_limits.h"
+#include "layers/collective/best_of_ranks.h"
+#include "layers/collective/group_of.h"
 #include "layers/precision_param.h"
 #include "layers/quantized_linear/cpu/argmax_row.h"
 #include "layers/quantized_linear/stored_weight.h"
@@ -13,12 +17,15 @@ namespace {
 class QuantizedArgmax final : public Layer {
  public:
   explicit QuantizedArgmax(const LayerInit& init)
-      : input_(init.Arg("input")),
-        head_(init.isa(), ReadPrecision(init),
-              QuantizedMatrix::Shared(
-                  ReadStored(init, 0, init.Int("out_features"), init.Int("in_features")),
-                  AvailableThreads())),
+      : QuantizedArgmax(init,
+                        ReadStored(init, 0, init.Int("out_features"), init.Int("in_features"))) {}
+
+  QuantizedArgmax(const LayerInit& init, const StoredMatrix& stored)
+      : name_(NameInGroup(init)),
+        input_(init.Arg("input")),
+        head_(init.isa(), ReadPrecision(init), QuantizedMatrix::Shared(stored, AvailableThreads())),
         gives_products_(init.op().outputs.size() > 1),
+        shares_bests_(gives_products_ && ArgmaxRow::MayTakeCoarse(stored, ReadPrecision(init))),
         packed_(StoredArguments(init, 1)) {
     if (head_.matrix().rows() > std::numeric_limits<int32_t>::max()) {
       throw Error(ErrorCode::kInvalidModel, "out_features is at most 2^31 - 1");
@@ -49,7 +56,7 @@ class QuantizedArgmax final : public Layer {
     Tensor& y = outputs[0].AsTensor();
     const float* x = args.tensor(input_).data<float>();
     int32_t* found = y.data<int32_t>();
-    head_.Find(x, y.elements(), context.threads(), context.workspace(), found);
+    Find(context, x, y.elements(), found);
     if (!gives_products_) return;
     float* products = outputs[1].AsTensor().data<float>();
     for (int64_t row = 0; row < y.elements(); ++row, x += head_.matrix().columns()) {
@@ -76,14 +83,32 @@ class QuantizedArgmax final : public Layer {
   }
 
  private:
+  using CoarseBest = ArgmaxRow::CoarseBest;
+
+  /// A rank that has a part of the rows learns how good those of others are: it looks at all bits
+  /// of what may be better than the best of all, not than its own best.
+  void Find(const Context& context, const float* x, int64_t rows, int32_t* found) const {
+    Collective* const group = shares_bests_ ? GroupScope::Current() : nullptr;
+    const auto take_best = [&](std::span<CoarseBest> bests) {
+      TakeBestOfRanks(*group, name_, bests, [](const CoarseBest& one, const CoarseBest& other) {
+        return std::isnan(one.product) || one.product > other.product;
+      });
+    };
+    const ArgmaxRow::ShareBests share = take_best;
+    head_.Find(x, rows, context.threads(), context.workspace(), found,
+               group != nullptr ? &share : nullptr);
+  }
+
   int64_t Rows(const Args& args) const {
     const Shape& shape = args.shape(input_);
     return shape.Product(0, shape.rank() - 1);
   }
 
+  std::string name_;
   int input_;
   ArgmaxRow head_;
   bool gives_products_;
+  bool shares_bests_;  ///< the same on all ranks
   std::vector<int> packed_;
 };
 
@@ -98,7 +123,8 @@ OORT_LAYERS(quantized_argmax) {
       "the "
       "lowest of equal ones; NaN is never picked, -1 where nothing is above -infinity. Of weights "
       "of 8 bits, precision=bf16 looks through 4 bits first, and then through all bits of the rows "
-      "that those leave open. A second output, if there is one, gets these products");
+      "that those leave open. A second output, if there is one, gets these products: of one rank's "
+      "part of the rows, which is not looked through for what another rank has better");
   schema.Tensor("input", kF32Only);
   schema.Int("in_features").AtLeast(1).Int("out_features").AtLeast(1);
   AddStoredWeight(schema, 0);

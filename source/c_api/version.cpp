@@ -2,6 +2,7 @@
 #include <string>
 
 #include "c_api/border.h"
+#include "core/version.h"
 #include "cuda/device.h"
 #include "oort/log.h"
 
@@ -26,8 +27,7 @@ const char* NameOfLevel(log::Level level) {
 }  // namespace
 }  // namespace oort::c_api
 
-// The build defines OORT_VERSION for this file alone.
-const char* oort_version(void) { return OORT_VERSION; }
+const char* oort_version(void) { return oort::LibraryVersion(); }
 
 int32_t oort_abi_version(void) { return OORT_ABI_VERSION; }
 

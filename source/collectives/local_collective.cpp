@@ -16,23 +16,67 @@
 namespace oort {
 namespace {
 
+constexpr size_t kLine = 64;
+/// Processors fetch lines in pairs.
+constexpr size_t kLines = 2 * kLine;
+
+/// Ranks that are at different places are found out.
+uint64_t PlaceOf(std::string_view what) {
+  uint64_t hash = what.size();
+  const auto mix = [&hash](uint64_t word) { hash = (hash ^ word) * 0x9E3779B97F4A7C15; };
+  for (; what.size() >= sizeof(uint64_t); what.remove_prefix(sizeof(uint64_t))) {
+    uint64_t word;
+    std::memcpy(&word, what.data(), sizeof(word));
+    mix(word ^ hash >> 32);
+  }
+  for (const char c : what) mix(static_cast<unsigned char>(c));
+  return hash;
+}
+
 /// What a rank hands over. There are two, in turns: a rank that writes its third has seen the
 /// second of all others, so they are done with its first.
-struct Handed {
-  std::vector<std::byte> bytes;
-  std::string what;
-  std::span<const std::byte> lent;  ///< of Share: it stays where it is
+struct alignas(kLines) Handed {
+  uint64_t place = 0;                   ///< of what it is for
+  std::span<const std::byte> bytes;     ///< a copy, in `storage`
+  std::span<const std::byte> lent;      ///< of Share: it stays where it is
+  std::vector<std::byte> storage = {};  ///< grows alone
+  std::string what = {};                ///< for messages: others read it after a failure alone
+
+  void Copy(std::span<const std::byte> from) {
+    if (storage.size() < from.size() + kLines) storage.resize(from.size() + kLines);
+    if (!from.empty()) std::memcpy(Begin(), from.data(), from.size());
+    bytes = {Begin(), from.size()};
+  }
+  /// Others have read it: its lines are theirs, too, until they are asked back, one after the other
+  /// when they are written. This asks for all of them at once, while something else is computed.
+  void AskBack() {
+    constexpr size_t kMostLines = 64;
+    const size_t end = std::min(bytes.size(), kMostLines * kLine);
+    for (size_t at = 0; at < end; at += kLine) __builtin_prefetch(Begin() + at, 1);
+  }
+
+ private:
+  std::byte* Begin() {
+    const size_t rest = reinterpret_cast<uintptr_t>(storage.data()) % kLines;
+    return storage.data() + (rest == 0 ? 0 : kLines - rest);
+  }
 };
 
-struct alignas(64) LocalRank {
-  std::atomic<uint64_t> turn = 0;  ///< of the last that it has handed over
+/// Others look at `turn` again and again while this rank writes the rest: that is on other lines.
+struct LocalRank {
+  alignas(kLines) std::atomic<uint64_t> turn = 0;  ///< of the last that it has handed over
   std::array<Handed, 2> handed;
 };
 
 /// What ranks pass to one of the others, which takes it later.
+struct Letter {
+  std::vector<std::byte> bytes;
+  std::string what;
+};
+
 struct LocalMail {
   std::mutex mutex;
-  std::deque<Handed> letters;
+  std::deque<Letter> letters;
 };
 
 struct LocalGroup {
@@ -78,11 +122,12 @@ class LocalCollective final : public Collective {
     for (int from = 0; from < ranks(); ++from) {
       const Handed& handed = Await(from, what);
       const size_t expected = sizes[static_cast<size_t>(from)];
-      if (handed.bytes.size() != expected || handed.what != what) {
-        Mismatch(from, handed, what, expected);
+      if (handed.bytes.size() != expected || handed.place != place_) {
+        Mismatch(from, handed.what, handed.bytes.size(), what, expected);
       }
       visit(from, handed.bytes);
     }
+    Next().AskBack();
   }
 
   bool Share(std::string_view what, std::span<const std::byte> mine, UseAll use) override {
@@ -91,7 +136,8 @@ class LocalCollective final : public Collective {
       std::vector<std::span<const std::byte>> all;
       for (int from = 0; from < ranks(); ++from) {
         const Handed& handed = Await(from, what);
-        if (handed.what != what) Mismatch(from, handed, what, mine.size());
+        if (handed.place != place_)
+          Mismatch(from, handed.what, handed.bytes.size(), what, mine.size());
         all.push_back(handed.lent);
       }
       const Reading reading(*group_);
@@ -112,8 +158,8 @@ class LocalCollective final : public Collective {
     Hand(what, root == rank_ ? std::span<const std::byte>(bytes) : std::span<const std::byte>());
     for (int from = 0; from < ranks(); ++from) {
       const Handed& handed = Await(from, what);
-      if (handed.what != what) Mismatch(from, handed, what, 0);
-      if (from == root && root != rank_) bytes = handed.bytes;
+      if (handed.place != place_) Mismatch(from, handed.what, handed.bytes.size(), what, 0);
+      if (from == root && root != rank_) bytes.assign(handed.bytes.begin(), handed.bytes.end());
     }
   }
 
@@ -123,12 +169,12 @@ class LocalCollective final : public Collective {
     LocalMail& mail = group_->mail.at({from, to});
     if (rank_ == from) {
       const std::scoped_lock lock(mail.mutex);
-      mail.letters.push_back({{bytes.begin(), bytes.end()}, std::string(what), {}});
+      mail.letters.push_back({{bytes.begin(), bytes.end()}, std::string(what)});
       return;
     }
-    const Handed letter = AwaitLetter(mail, from, what);
+    const Letter letter = AwaitLetter(mail, from, what);
     if (letter.bytes.size() != bytes.size() || letter.what != what) {
-      Mismatch(from, letter, what, bytes.size());
+      Mismatch(from, letter.what, letter.bytes.size(), what, bytes.size());
     }
     if (!bytes.empty()) std::memcpy(bytes.data(), letter.bytes.data(), bytes.size());
   }
@@ -154,14 +200,17 @@ class LocalCollective final : public Collective {
     LocalGroup& group_;
   };
 
+  LocalRank& Self() { return group_->members[static_cast<size_t>(rank_)]; }
+  Handed& Next() { return Self().handed[(turn_ + 1) % 2]; }
+
   void Hand(std::string_view what, std::span<const std::byte> mine,
             std::span<const std::byte> lent = {}) {
-    LocalRank& self = group_->members[static_cast<size_t>(rank_)];
-    Handed& handed = self.handed[++turn_ % 2];
-    handed.bytes.assign(mine.begin(), mine.end());
+    Handed& handed = Next();
+    handed.Copy(mine);
     handed.what = what;
+    handed.place = place_ = PlaceOf(what);
     handed.lent = lent;
-    self.turn.store(turn_, std::memory_order_release);
+    Self().turn.store(++turn_, std::memory_order_release);
   }
 
   const Handed& Await(int from, std::string_view what) {
@@ -175,20 +224,20 @@ class LocalCollective final : public Collective {
   void AwaitEnd(int from, std::string_view what) {
     try {
       const Handed& handed = Await(from, what);
-      if (handed.what != what) Mismatch(from, handed, what, 0);
+      if (handed.place != place_) Mismatch(from, handed.what, handed.bytes.size(), what, 0);
     } catch (const Error&) {
       while (group_->readers.load() > 0) std::this_thread::yield();
       throw;
     }
   }
 
-  Handed AwaitLetter(LocalMail& mail, int from, std::string_view what) {
+  Letter AwaitLetter(LocalMail& mail, int from, std::string_view what) {
     Patience patience(deadline_);
     while (true) {
       {
         const std::scoped_lock lock(mail.mutex);
         if (!mail.letters.empty()) {
-          Handed letter = std::move(mail.letters.front());
+          Letter letter = std::move(mail.letters.front());
           mail.letters.pop_front();
           return letter;
         }
@@ -206,12 +255,12 @@ class LocalCollective final : public Collective {
                  "deadline gives it time");
   }
 
-  [[noreturn]] void Mismatch(int from, const Handed& handed, std::string_view what,
+  [[noreturn]] void Mismatch(int from, std::string_view theirs, size_t bytes, std::string_view what,
                              size_t expected) {
-    group_->Fail("rank " + std::to_string(from) + " is at " + handed.what + " with " +
-                 std::to_string(handed.bytes.size()) + " bytes, where rank " +
-                 std::to_string(rank_) + " is at " + std::string(what) + " and expects " +
-                 std::to_string(expected) + ": they do not compute the same model");
+    group_->Fail("rank " + std::to_string(from) + " is at " + std::string(theirs) + " with " +
+                 std::to_string(bytes) + " bytes, where rank " + std::to_string(rank_) + " is at " +
+                 std::string(what) + " and expects " + std::to_string(expected) +
+                 ": they do not compute the same model");
     group_->Throw();
   }
 
@@ -219,6 +268,7 @@ class LocalCollective final : public Collective {
   int rank_;
   double deadline_;
   uint64_t turn_ = 0;
+  uint64_t place_ = 0;  ///< of that turn
 };
 
 }  // namespace

@@ -100,7 +100,9 @@ std::unique_ptr<Collective> OpenMpi(double deadline) {
     if (transport == nullptr || transport->version != OORT_TRANSPORT_VERSION) {
       throw Error(ErrorCode::kUnsupported, place + " is no plug-in for this version of Oort");
     }
-    return CheckedGroup(MakeTransportGroup(*transport, nullptr, deadline), place);
+    constexpr double kJoinSeconds = 60;  // as over TCP
+    return CheckedGroup(
+        MakeTransportGroup(*transport, nullptr, deadline, std::max(kJoinSeconds, deadline)), place);
   }
   throw Error(ErrorCode::kUnsupported,
               "ranks of mpirun need the plug-in liboort-mpi.so, which is built where MPI is "

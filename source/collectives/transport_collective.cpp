@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "collectives/patience.h"
 #include "core/number_text.h"
@@ -18,14 +21,48 @@ constexpr size_t kHostBytes = 64;
 /// Broadcasts up to this take one message; most do.
 constexpr size_t kInlineBytes = 4096 - sizeof(uint64_t);
 
+/// What opening a transport gives.
+struct Opening {
+  int code = 0, rank = 0, ranks = 1;
+  std::array<char, 512> error{};
+};
+
+/// Opening waits for all ranks, for ever where one of them hangs. So it has a thread of its own,
+/// which is left alone with what it needs where it does not come back.
+Opening Open(const OortTransport& transport, const std::shared_ptr<void>& keep, double join) {
+  struct State {
+    std::promise<Opening> result;
+    std::shared_ptr<void> keep;
+  };
+  const auto state = std::make_shared<State>();
+  state->keep = keep;
+  std::future<Opening> result = state->result.get_future();
+  std::thread([state, &transport] {
+    Opening opened;
+    opened.code =
+        transport.open(&opened.rank, &opened.ranks, opened.error.data(), opened.error.size());
+    state->result.set_value(opened);
+  }).detach();
+  if (result.wait_for(std::chrono::duration<double>(join)) != std::future_status::ready) {
+    throw Error(ErrorCode::kDevice, std::string(transport.name) + ": not all ranks came within " +
+                                        FormatFloat(join) +
+                                        " s: one of them hangs or was stopped; look for what it "
+                                        "says, or give it a longer deadline");
+  }
+  return result.get();
+}
+
 class TransportCollective final : public Collective {
  public:
-  TransportCollective(const OortTransport& transport, std::shared_ptr<void> keep, double deadline)
+  TransportCollective(const OortTransport& transport, std::shared_ptr<void> keep, double deadline,
+                      double join)
       : keep_(std::move(keep)), transport_(transport), deadline_(deadline) {
-    std::array<char, 512> error{};
-    if (transport_.open(&rank_, &ranks_, error.data(), error.size()) != 0) {
-      throw Error(ErrorCode::kDevice, std::string(transport_.name) + ": " + error.data());
+    const Opening opened = Open(transport_, keep_, join);
+    if (opened.code != 0) {
+      throw Error(ErrorCode::kDevice, std::string(transport_.name) + ": " + opened.error.data());
     }
+    rank_ = opened.rank;
+    ranks_ = opened.ranks;
     if (ranks_ < 1 || rank_ < 0 || rank_ >= ranks_) {
       throw Error(ErrorCode::kDevice, std::string(transport_.name) + " gave no place in a group");
     }
@@ -224,8 +261,9 @@ class TransportCollective final : public Collective {
 }  // namespace
 
 std::unique_ptr<Collective> MakeTransportGroup(const OortTransport& transport,
-                                               std::shared_ptr<void> keep, double deadline) {
-  return std::make_unique<TransportCollective>(transport, std::move(keep), deadline);
+                                               std::shared_ptr<void> keep, double deadline,
+                                               double join) {
+  return std::make_unique<TransportCollective>(transport, std::move(keep), deadline, join);
 }
 
 }  // namespace oort

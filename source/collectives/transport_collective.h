@@ -9,8 +9,10 @@
 
 namespace oort {
 
-/// Joins the group of the transport. `keep` lives as long, and a little longer: the plug-in.
+/// Joins the group of the transport, for whose ranks it waits up to `join` seconds. `keep` lives as
+/// long, and a little longer: the plug-in.
 std::unique_ptr<Collective> MakeTransportGroup(const OortTransport& transport,
-                                               std::shared_ptr<void> keep, double deadline);
+                                               std::shared_ptr<void> keep, double deadline,
+                                               double join);
 
 }  // namespace oort

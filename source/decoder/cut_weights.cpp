@@ -56,10 +56,14 @@ Tensor WeightCutter::Rows(const Tensor& tensor, const AxisRange& rows) {
 }
 
 void WeightCutter::CutRows(Operator& op, const std::string& suffix, const AxisRange& rows) {
-  for (const char* name : {"weight", "scale", "minimum", "bias"}) {
-    const auto found = op.attributes.find(name + suffix);
-    if (found != op.attributes.end()) found->second = Rows(found->second, rows);
-  }
+  for (const char* name : {"weight", "scale", "minimum", "bias"}) CutOne(op, name + suffix, rows);
+}
+
+void WeightCutter::CutSinks(Operator& op, const AxisRange& heads) { CutOne(op, "sinks", heads); }
+
+void WeightCutter::CutOne(Operator& op, const std::string& name, const AxisRange& rows) {
+  const auto found = op.attributes.find(name);
+  if (found != op.attributes.end()) found->second = Rows(found->second, rows);
 }
 
 void WeightCutter::CutColumns(Operator& op, const std::string& suffix, int64_t columns,

@@ -22,6 +22,8 @@ class WeightCutter {
  public:
   /// Rows of the weight of that suffix, of its scales and minimums, and of its bias.
   void CutRows(Operator& op, const std::string& suffix, const AxisRange& rows);
+  /// Sinks of attention, one for each head of queries.
+  void CutSinks(Operator& op, const AxisRange& heads);
   /// Columns of the weight, its scales and minimums; they begin and end with a unit of ColumnUnit.
   void CutColumns(Operator& op, const std::string& suffix, int64_t columns, const AxisRange& kept);
   /// Columns that have to stay together: those of a block, or those that share a scale. 0 where the
@@ -29,6 +31,7 @@ class WeightCutter {
   static int64_t ColumnUnit(const Operator& op, const std::string& suffix, int64_t columns);
 
  private:
+  void CutOne(Operator& op, const std::string& name, const AxisRange& rows);
   Tensor Rows(const Tensor& tensor, const AxisRange& rows);
 
   using Key = std::tuple<const Buffer*, size_t, int64_t, int64_t>;

@@ -55,7 +55,14 @@ class Sharder {
  private:
   Operator& Op(int index) { return graph_.operators[static_cast<size_t>(index)]; }
   const Placement& PlaceOf(int operand) { return places_[operand]; }
-  AxisRange Mine(const AxisRanges& ranges) const {
+  /// Whatever is cut is cut here, so here is counted how.
+  AxisRange Mine(const AxisRanges& ranges) {
+    for (const AxisRange& range : ranges) {
+      for (const int64_t edge : {range.begin, range.end}) {
+        report_.plan = (report_.plan ^ static_cast<uint64_t>(edge)) * 0x9E3779B97F4A7C15;
+        report_.plan ^= report_.plan >> 32;
+      }
+    }
     return ranges[static_cast<size_t>(options_.rank)];
   }
 
@@ -81,13 +88,24 @@ class Sharder {
       const Operator& op = graph_.operators[i];
       if (op.type != "oort.PagedAttention") continue;
       const int64_t dim = IntOf(op, "head_dim");
-      const auto cut = CutHeads(IntOf(op, "heads"), IntOf(op, "kv_heads"), options_.ranks);
-      // Sinks are not cut.
-      if (!cut || op.inputs.size() < 3 || !op.attributes.empty()) throw HeadsStayWhole();
+      const std::optional<HeadRanges> cut = HeadsOf(op);
+      const bool has_only_sinks = op.attributes.size() == op.attributes.count("sinks");
+      if (!cut || op.inputs.size() < 3 || !has_only_sinks) throw HeadsStayWhole();
       Hint(op.inputs[0], Scaled(cut->queries, dim));
       Hint(op.inputs[1], Scaled(cut->keys, dim));
       Hint(op.inputs[2], Scaled(cut->keys, dim));
     }
+  }
+
+  std::optional<HeadRanges> HeadsOf(const Operator& attention) {
+    HeadCut cut{.heads = IntOf(attention, "heads"),
+                .kv_heads = IntOf(attention, "kv_heads"),
+                .ranks = options_.ranks,
+                .even_groups = options_.even_groups};
+    const int64_t dim = std::max<int64_t>(1, IntOf(attention, "head_dim"));
+    // The product behind it adds up what ranks have of its columns, if these are whole blocks.
+    if (!options_.exact) cut.unit = ColumnsTogether(attention.outputs[0], dim) / dim;
+    return CutHeads(cut);
   }
 
   /// The product from which attention gets an operand has to be cut by heads.
@@ -262,8 +280,10 @@ class Sharder {
   }
 
   /// Rows that stay together, so that a product behind it can be cut where they are.
-  int64_t UnitFor(int operand) {
-    int64_t unit = kRowUnit;
+  int64_t UnitFor(int operand) { return ColumnsTogether(operand, kRowUnit); }
+
+  /// A multiple of `unit`.
+  int64_t ColumnsTogether(int operand, int64_t unit) {
     for (const int reader : graph_.operands[static_cast<size_t>(operand)].consumers) {
       const Operator& op = Op(reader);
       if (op.type != "oort.QuantizedLinear") continue;
@@ -401,15 +421,23 @@ class Sharder {
     if (!split_heads_) return GatherInputs(index);
     Operator& op = Op(index);
     const int64_t dim = IntOf(op, "head_dim"), heads = IntOf(op, "heads");
-    const auto cut = CutHeads(heads, report_.kv_heads, options_.ranks);
+    const std::optional<HeadRanges> cut = HeadsOf(op);
     const Placement query{Placement::kSplit, Scaled(cut->queries, dim), heads * dim};
     const AxisRanges keys = Scaled(cut->keys, dim);
     const bool planned = PlaceOf(op.inputs[0]) == query && PlaceOf(op.inputs[1]).ranges == keys &&
                          PlaceOf(op.inputs[2]).ranges == keys;
     if (!planned || op.inputs.size() != 3) throw HeadsStayWhole();
+    const AxisRange mine = Mine(cut->queries);
+    const int64_t group = heads / report_.kv_heads;
+    const bool has_whole_groups = mine.begin % group == 0 && mine.end % group == 0;
+    if (!has_whole_groups && !options_.even_groups) {
+      SetInt(op, "group", group);
+      SetInt(op, "first_query", mine.begin % group);
+    }
     report_.kv_heads = Mine(cut->keys).size();
-    SetInt(op, "heads", Mine(cut->queries).size());
+    SetInt(op, "heads", mine.size());
     SetInt(op, "kv_heads", report_.kv_heads);
+    cutter_.CutSinks(op, mine);
     Place(op.outputs[0], query);
   }
 

@@ -15,12 +15,16 @@ struct ShardOptions {
   /// Every number is computed whole by one rank, so that results are those of one rank bit by bit:
   /// twice as many exchanges as with sums of partial products.
   bool exact = false;
+  /// Heads of keys have equally many queries on a rank, as attention on a GPU wants it.
+  bool even_groups = false;
 };
 
 struct ShardReport {
   int64_t kv_heads = 0;     ///< of this rank, in the cache
   int64_t exchanges = 0;    ///< operators that wait for other ranks
   size_t weight_bytes = 0;  ///< of this rank
+  /// The same number on all ranks that share the model out alike.
+  uint64_t plan = 0;
   /// Operators with weights that each rank computes whole, because there is no rule for them.
   std::vector<std::string> whole;
 };

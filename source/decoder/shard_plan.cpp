@@ -31,9 +31,11 @@ std::optional<AxisRanges> CutEvenly(int64_t count, int64_t unit, int ranks) {
   return ranges;
 }
 
-std::optional<HeadRanges> CutHeads(int64_t heads, int64_t kv_heads, int ranks) {
-  if (kv_heads < 1 || heads < kv_heads || heads % kv_heads != 0) return {};
-  const int64_t group = heads / kv_heads;
+namespace {
+
+/// A head of keys goes with its queries; where there are more ranks than heads of keys, ranks share
+/// one.
+std::optional<HeadRanges> CutByKeys(int64_t kv_heads, int64_t group, int ranks) {
   if (ranks <= kv_heads) {
     const std::optional<AxisRanges> keys = CutEvenly(kv_heads, 1, ranks);
     if (!keys) return {};
@@ -50,6 +52,38 @@ std::optional<HeadRanges> CutHeads(int64_t heads, int64_t kv_heads, int ranks) {
     }
   }
   return cut;
+}
+
+std::optional<HeadRanges> CutByQueries(int64_t heads, int64_t group, int64_t unit, int ranks) {
+  const std::optional<AxisRanges> queries = CutEvenly(heads, unit, ranks);
+  if (!queries) return {};
+  HeadRanges cut{*queries, {}};
+  for (const AxisRange& range : *queries) {
+    cut.keys.push_back({range.begin / group, (range.end + group - 1) / group});
+  }
+  return cut;
+}
+
+/// Of the rank that has most: a head of queries has rows before attention and columns behind it, a
+/// head of keys has rows, and those of values.
+int64_t MostHeads(const HeadRanges& cut) {
+  int64_t most = 0;
+  for (size_t rank = 0; rank < cut.queries.size(); ++rank) {
+    most = std::max(most, cut.queries[rank].size() + cut.keys[rank].size());
+  }
+  return most;
+}
+
+}  // namespace
+
+std::optional<HeadRanges> CutHeads(const HeadCut& cut) {
+  if (cut.kv_heads < 1 || cut.heads < cut.kv_heads || cut.heads % cut.kv_heads != 0) return {};
+  const int64_t group = cut.heads / cut.kv_heads;
+  std::optional<HeadRanges> by_keys = CutByKeys(cut.kv_heads, group, cut.ranks);
+  if (cut.even_groups) return by_keys;
+  std::optional<HeadRanges> by_queries = CutByQueries(cut.heads, group, cut.unit, cut.ranks);
+  const bool is_less = by_keys && by_queries && MostHeads(*by_queries) < MostHeads(*by_keys);
+  return is_less || !by_keys ? by_queries : by_keys;
 }
 
 }  // namespace oort

@@ -25,12 +25,23 @@ AxisRanges Scaled(const AxisRanges& ranges, int64_t unit);
 /// `count` elements in whole units, as evenly as they go; nothing where a rank would have none.
 std::optional<AxisRanges> CutEvenly(int64_t count, int64_t unit, int ranks);
 
-/// The heads of each rank. A head of keys goes with its queries; where there are more ranks than
-/// heads of keys, several ranks have the same one, and a part of its queries each.
+/// The heads of each rank: its queries, and all keys that these look at. Several ranks may have the
+/// same head of keys, and a part of its queries each.
 struct HeadRanges {
   AxisRanges queries, keys;
 };
-/// Nothing where there are more ranks than heads of queries, or where these cannot be shared out.
-std::optional<HeadRanges> CutHeads(int64_t heads, int64_t kv_heads, int ranks);
+
+struct HeadCut {
+  int64_t heads = 1, kv_heads = 1;
+  int ranks = 1;
+  /// Heads of queries that stay together.
+  int64_t unit = 1;
+  /// On each rank every head of keys has as many queries as the others.
+  bool even_groups = false;
+};
+/// The cut that gives the busiest rank the least; of two alike, the one that has fewer heads of
+/// keys twice. Nothing where there are more ranks than heads of queries, or where these cannot be
+/// shared out.
+std::optional<HeadRanges> CutHeads(const HeadCut& cut);
 
 }  // namespace oort

@@ -121,7 +121,7 @@ struct LanguageModel::Impl {
   std::shared_ptr<RankGroup> group;     ///< null for one rank
   int64_t kv_heads = 0, kv_layers = 0;  ///< of this rank
 
-  void TakePart(DecoderGraph& decoder, const RankOptions& ranks);
+  uint64_t TakePart(DecoderGraph& decoder, const RankOptions& ranks, bool on_gpu);
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
             const std::vector<int32_t>& ends);
   RenderedChat Render(const ChatInputs& inputs, std::string_view name,
@@ -156,8 +156,11 @@ void LanguageModel::Impl::Fill(const TokenizerSource& source,
   end_tokens = ends;
 }
 
-/// Leaves of the graph what this rank computes.
-void LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions& ranks) {
+/// Leaves of the graph what this rank computes. Returns a number that is the same on all ranks if
+/// they share it out alike.
+uint64_t LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions& ranks,
+                                       bool on_gpu) {
+  uint64_t plan = 0;
   AttachWeights(decoder.graph);
   if (ranks.pipeline) {
     kv_layers = CutLayers(decoder.graph, {.rank = group->part(),
@@ -165,19 +168,23 @@ void LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions& ran
                                           .hidden = info.hidden,
                                           .vocabulary = info.vocabulary});
   } else {
-    const ShardReport report = Shard(
-        decoder.graph, {.rank = group->part(), .ranks = group->ranks(), .exact = ranks.exact});
+    const ShardReport report = Shard(decoder.graph, {.rank = group->part(),
+                                                     .ranks = group->ranks(),
+                                                     .exact = ranks.exact,
+                                                     .even_groups = on_gpu});
     if (report.kv_heads > 0) kv_heads = report.kv_heads;
+    plan = report.plan;
   }
   std::erase_if(decoder.attention,
                 [&](const std::string& name) { return decoder.graph.FindOperator(name) < 0; });
   // Whoever measures one rank alone asks what that one reads.
-  if (!group->lone()) return;
+  if (!group->lone()) return plan;
   info.step_bytes = DecoderGraph(decoder.graph).step_bytes;
   for (const Operator& op : decoder.graph.operators) {
     if (op.type != "oort.QuantizedArgmax") continue;  // it reads the head, which has been counted
     for (const auto& [name, tensor] : op.attributes) info.step_bytes -= tensor.bytes();
   }
+  return plan;
 }
 
 namespace {
@@ -309,9 +316,11 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   const bool alone = impl->group == nullptr;
   AddArgmax(decoder.graph, !impl->exact && options.device.type == DeviceType::kCpu);
   impl->kv_heads = impl->info.kv_heads;
-  const uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
+  uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
   impl->kv_layers = impl->info.layers;
-  if (!alone) impl->TakePart(decoder, options.ranks);
+  if (!alone) {
+    digest ^= impl->TakePart(decoder, options.ranks, options.device.type != DeviceType::kCpu);
+  }
   LoadOptions load = LoadingOf(options, impl->exact);
   load.device = options.device;
   load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32

@@ -9,6 +9,7 @@
 #include "collectives/plugin.h"
 #include "collectives/tcp/tcp_group.h"
 #include "core/guard.h"
+#include "core/version.h"
 #include "llm/rank_group.h"
 
 namespace oort {
@@ -131,6 +132,7 @@ const char* RankSplitName(const RankOptions& ranks) {
 uint64_t DigestOf(const Graph& graph, const LanguageModelOptions& options) {
   constexpr size_t kSample = 64;
   Digest digest;
+  digest.Add(LibraryVersion());  // another one may share models out in another way
   digest.Add(RankSplitName(options.ranks));
   for (const Operator& op : graph.operators) {
     digest.Add(op.type);
@@ -147,9 +149,9 @@ uint64_t DigestOf(const Graph& graph, const LanguageModelOptions& options) {
 }
 
 std::string SummaryOf(const LanguageModelInfo& info, const LanguageModelOptions& options) {
-  return info.family + " of " + std::to_string(info.layers) + " layers, " +
-         std::to_string(info.weight_bytes) + " bytes of weights, split " +
-         RankSplitName(options.ranks);
+  return std::string("Oort ") + LibraryVersion() + ", " + info.family + " of " +
+         std::to_string(info.layers) + " layers, " + std::to_string(info.weight_bytes) +
+         " bytes of weights, split " + RankSplitName(options.ranks);
 }
 
 }  // namespace oort

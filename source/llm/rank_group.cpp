@@ -113,7 +113,8 @@ void RankGroup::Agree(uint64_t digest, const std::string& summary) {
                    });
   if (digest != digests[0]) {
     const std::string message =
-        "it has another model or other options than rank 0: " + summary + ", not " + theirs;
+        "it has another model, other options or another version than rank 0: " + summary +
+        ", not " + theirs;
     group_->Fail(message);
     throw Error(ErrorCode::kInvalidArgument,
                 RankName(rank(), HostName()) + ": " + message + ": give all ranks the same file");

@@ -17,6 +17,7 @@ import urllib.request
 
 from cli_test import OORT
 from language_test import STORYTELLER, TINY, LanguageCase
+from rank_work import await_work
 
 ASK = ["generate", STORYTELLER, "--raw", "--prompt", "Once upon a time", "--max-tokens", 24, "--threads", 1]
 FAULTS = int(os.environ.get("OORT_RANK_FAULTS", "6"))
@@ -26,12 +27,6 @@ def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
-
-
-def processor_ticks(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
 
 
 class TcpCase(LanguageCase):
@@ -130,21 +125,12 @@ class RankFaultsTest(TcpCase):
         for turn in range(FAULTS):
             split = ("fast", "exact", "pipeline")[turn // 2 % 3]
             jobs = self.start_all([*bench, "--split", split], ranks)
-            self.await_work(jobs)
+            await_work(self, [job.pid for job in jobs])
             time.sleep(random.uniform(0, 1))
             victim = random.randrange(ranks)
             kind = (signal.SIGKILL, signal.SIGSTOP)[turn % 2]
             jobs[victim].send_signal(kind)
             self.expect_ends(jobs, victim, kind, f"turn {turn}: {kind.name} of rank {victim}, {split}")
-
-    def await_work(self, jobs):
-        """Until all of them compute: those that still wait for each other take no processor time."""
-        ticks = os.sysconf("SC_CLK_TCK") // 2
-        for _ in range(1200):
-            if all(processor_ticks(job.pid) >= ticks for job in jobs):
-                return
-            time.sleep(0.05)
-        self.fail("the ranks do not come to compute")
 
     def expect_ends(self, jobs, victim, kind, what):
         """A follower waits for the next step twice as long; the rest is a slow machine's."""

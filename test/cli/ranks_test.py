@@ -15,6 +15,7 @@ import unittest
 
 from cli_test import OORT
 from language_test import RAW, STORYTELLER, TINY, LanguageCase
+from rank_work import await_work
 
 ASK = ["generate", STORYTELLER, "--raw", "--prompt", "Once upon a time", "--max-tokens", 24, "--threads", 1]
 PLUGIN = pathlib.Path(OORT).parent / "liboort-mpi.so"
@@ -188,7 +189,8 @@ class MpiTest(LanguageCase):
         for turn in range(FAULTS):
             job = self.start("-n", 3, OORT, *bench, "--rank-deadline", deadline)
             victims = self.ranks_of(job, 3)
-            time.sleep(random.uniform(0.5, 2.5))
+            await_work(self, victims)  # who is stopped before is waited for a minute
+            time.sleep(random.uniform(0, 1))
             kind = signal.SIGKILL if turn % 2 == 0 else signal.SIGSTOP
             os.kill(random.choice(victims), kind)
             hit = time.monotonic()

@@ -274,6 +274,41 @@ TEST(TcpHandshake, StrangersAreNotLetIn) {
   door.Open();
 }
 
+TEST(TcpHandshake, AnotherVersionIsToldSo) {
+  Door door;
+  const Socket socket = door.Knock();
+  tcp::Greeting greeting{};
+  ASSERT_TRUE(socket.ReceiveAll(std::as_writable_bytes(std::span(&greeting, 1)), After(5)));
+  tcp::Claim claim{};
+  claim.magic = greeting.magic;
+  claim.version = greeting.version + 1;
+  claim.rank = 1;
+  claim.ranks = 2;
+  socket.SendAll(SpanOf(claim), After(5));
+  tcp::Answer answer{};
+  ASSERT_TRUE(socket.ReceiveAll(std::as_writable_bytes(std::span(&answer, 1)), After(5)));
+  EXPECT_EQ(answer.verdict, tcp::Verdict::kWrongVersion);
+  door.Open();
+
+  // And the other way around: who listens is of another version.
+  const Socket listener = Socket::Listen({"127.0.0.1", 0});
+  const Address address = listener.Local();
+  std::thread visitor([&] {
+    const Socket coming = Socket::Connect(address, After(20));
+    try {
+      tcp::Introduce(coming, {1, 2, kSecret}, 0, 0, After(20));
+      ADD_FAILURE() << "it was let in";
+    } catch (const Error& error) {
+      ExpectIn(error.what(), "runs another version of Oort");
+    }
+  });
+  Socket caught;
+  while (!caught.open()) caught = listener.Accept();
+  ++greeting.version;
+  caught.SendAll(SpanOf(greeting), After(5));
+  visitor.join();
+}
+
 TEST(TcpHandshake, GarbageAndSilenceHoldUpNobody) {
   Door door;
   std::vector<Socket> silent;

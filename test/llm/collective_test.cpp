@@ -2,7 +2,13 @@
 // Exchanges between ranks that are threads, and what happens where one does not come.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "collectives/local_collective.h"
+#include "collectives/transport_collective.h"
+#include "kit/errors.h"
 #include "llm/each_rank.h"
 #include "oort/error.h"
 
@@ -51,6 +57,27 @@ TEST(LocalCollective, RanksAtDifferentPlacesEndAll) {
   for (const std::string& error : errors) {
     EXPECT_NE(error.find("do not compute the same model"), std::string::npos) << error;
   }
+}
+
+/// Processes of which one was stopped before it had come.
+std::atomic<bool> all_came = false, has_returned = false;
+int OpenWaiting(int* rank, int* ranks, char*, size_t) {
+  *rank = 0;
+  *ranks = 2;
+  while (!all_came) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  has_returned = true;
+  return 0;
+}
+
+TEST(TransportCollective, ARankThatNeverComesIsNotWaitedForForever) {
+  OortTransport transport{};
+  transport.version = OORT_TRANSPORT_VERSION;
+  transport.name = "a transport";
+  transport.open = OpenWaiting;
+  testing::ExpectThrows([&] { MakeTransportGroup(transport, nullptr, 10, 0.05); },
+                        ErrorCode::kDevice, "a transport: not all ranks came within 0.05 s");
+  all_came = true;
+  while (!has_returned) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "decoder/decoder.h"
 #include "decoder/decoder_graph.h"
+#include "decoder/random_checkpoint.h"
 #include "decoder/shard.h"
 #include "decoder/shard_plan.h"
 #include "kit/paths.h"
@@ -19,18 +20,37 @@ namespace {
 const std::filesystem::path kShardModels = TestData() / "checkpoints";
 
 TEST(ShardPlan, SharesHeadsOutUnevenly) {
-  // SmolLM2 has 9 heads of queries, and 3 of keys.
-  const auto two = CutHeads(9, 3, 2);
+  // SmolLM2 has 9 heads of queries, and 3 of keys: both ranks look at the one in the middle.
+  const auto two = CutHeads({.heads = 9, .kv_heads = 3, .ranks = 2});
   ASSERT_TRUE(two);
-  EXPECT_EQ(two->queries, (AxisRanges{{0, 3}, {3, 9}}));
-  EXPECT_EQ(two->keys, (AxisRanges{{0, 1}, {1, 3}}));
+  EXPECT_EQ(two->queries, (AxisRanges{{0, 4}, {4, 9}}));
+  EXPECT_EQ(two->keys, (AxisRanges{{0, 2}, {1, 3}}));
+  // Where every head of keys has to have all of its queries, one rank has twice as many.
+  const auto even = CutHeads({.heads = 9, .kv_heads = 3, .ranks = 2, .even_groups = true});
+  ASSERT_TRUE(even);
+  EXPECT_EQ(even->queries, (AxisRanges{{0, 3}, {3, 9}}));
+  EXPECT_EQ(even->keys, (AxisRanges{{0, 1}, {1, 3}}));
   // More ranks than heads of keys: two have the same one.
-  const auto four = CutHeads(9, 3, 4);
+  const auto four = CutHeads({.heads = 9, .kv_heads = 3, .ranks = 4});
   ASSERT_TRUE(four);
   EXPECT_EQ(four->queries, (AxisRanges{{0, 3}, {3, 6}, {6, 7}, {7, 9}}));
   EXPECT_EQ(four->keys, (AxisRanges{{0, 1}, {1, 2}, {2, 3}, {2, 3}}));
-  EXPECT_TRUE(CutHeads(9, 3, 9));
-  EXPECT_FALSE(CutHeads(9, 3, 10));
+  EXPECT_TRUE(CutHeads({.heads = 9, .kv_heads = 3, .ranks = 9}));
+  EXPECT_FALSE(CutHeads({.heads = 9, .kv_heads = 3, .ranks = 10}));
+}
+
+TEST(ShardPlan, HeadsThatShareOutEvenlyStandOnOneRank) {
+  const auto two = CutHeads({.heads = 32, .kv_heads = 8, .ranks = 2});
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->keys, (AxisRanges{{0, 4}, {4, 8}}));
+  // 11, 11 and 10 heads of queries want four heads of keys where 12, 12 and 8 want three.
+  const auto three = CutHeads({.heads = 32, .kv_heads = 8, .ranks = 3});
+  ASSERT_TRUE(three);
+  EXPECT_EQ(three->queries, (AxisRanges{{0, 8}, {8, 20}, {20, 32}}));
+  // Two heads of queries are a block of the columns behind them.
+  const auto blocks = CutHeads({.heads = 20, .kv_heads = 4, .ranks = 3, .unit = 2});
+  ASSERT_TRUE(blocks);
+  EXPECT_EQ(blocks->queries, (AxisRanges{{0, 6}, {6, 12}, {12, 20}}));
 }
 
 TEST(ShardPlan, CutsInWholeUnits) {
@@ -139,6 +159,59 @@ TEST(Shard, ExpertsNeedNoExchangeMoreThanOtherLayers) {
   EXPECT_EQ(CountOf(fast, "oort.AllGather"), 1);  // the logits; routers are whole
   const Graph many = ShardedGraph("mixtral", {.rank = 4, .ranks = 5}, report);
   EXPECT_EQ(std::ranges::count(report.whole, "model.layers.0.mlp.experts"), 1);
+}
+
+const Operator& AttentionOf(const Graph& graph) {
+  const auto found = std::ranges::find(graph.operators, "oort.PagedAttention", &Operator::type);
+  EXPECT_NE(found, graph.operators.end());
+  return *found;
+}
+
+TEST(Shard, SinksGoWithTheirHeads) {
+  int64_t heads = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    ShardReport report;
+    const Graph graph = ShardedGraph("gpt_oss", {.rank = rank, .ranks = 3}, report);
+    const Operator& op = AttentionOf(graph);
+    const Tensor& sinks = op.attributes.at("sinks");
+    EXPECT_EQ(std::to_string(sinks.dim(0)), op.params.at("heads").text());
+    EXPECT_LT(sinks.dim(0), 4);
+    heads += sinks.dim(0);
+  }
+  EXPECT_EQ(heads, 4);
+}
+
+/// 9 heads of queries and 3 of keys.
+Graph SmolShaped(int rank, bool even_groups) {
+  DecoderGraph decoder = BuildDecoder(*MakeRandomCheckpoint("smollm2-135m", "int4", 32));
+  Shard(decoder.graph, {.rank = rank, .ranks = 2, .even_groups = even_groups});
+  EXPECT_TRUE(decoder.graph.Check().empty());
+  return std::move(decoder.graph);
+}
+
+TEST(Shard, RanksShareTheQueriesOfAKey) {
+  const auto param = [](const Graph& graph, const char* name) {
+    const auto& params = AttentionOf(graph).params;
+    return params.contains(name) ? params.at(name).text() : "none";
+  };
+  const Graph second = SmolShaped(1, false);
+  EXPECT_EQ(param(second, "heads"), "5");
+  EXPECT_EQ(param(second, "kv_heads"), "2");
+  EXPECT_EQ(param(second, "group"), "3");
+  EXPECT_EQ(param(second, "first_query"), "1");
+  const Graph on_gpu = SmolShaped(1, true);
+  EXPECT_EQ(param(on_gpu, "heads"), "6");
+  EXPECT_EQ(param(on_gpu, "group"), "none");
+}
+
+TEST(Shard, ThePlanIsThatOfAllRanks) {
+  ShardReport first, second, exact;
+  ShardedGraph("llama", {.rank = 0, .ranks = 2}, first);
+  ShardedGraph("llama", {.rank = 1, .ranks = 2}, second);
+  ShardedGraph("llama", {.rank = 1, .ranks = 2, .exact = true}, exact);
+  EXPECT_EQ(first.plan, second.plan);
+  EXPECT_NE(first.plan, exact.plan);
+  EXPECT_NE(first.plan, 0U);
 }
 
 TEST(Shard, WhatCannotBeSharedOutIsComputedByAll) {

@@ -84,7 +84,7 @@ class PagedAttention final : public PagedAttentionBase {
   Kind KindOf(int64_t tokens) const {
     constexpr int64_t kFewTokens = 12;
     if (tiles_ != nullptr && tokens > kFewTokens) return Kind::kTiled;
-    const bool is_many = tokens * (heads_ / kv_heads_) > kKvRows;
+    const bool is_many = tokens * group_ > kKvRows;
     return is_many && halves_ == nullptr && KvManyRows::Takes(head_dim_) ? Kind::kMany : Kind::kFew;
   }
   /// Of one thread, in whole lines of the cache.
@@ -169,18 +169,22 @@ class PagedAttention final : public PagedAttentionBase {
   }
 
   std::vector<Chunk> Chunks(const Batch& batch) const {
-    const int64_t group = heads_ / kv_heads_;
     std::vector<Chunk> chunks;
     for (const SequenceSlice& slice : batch.sequences.slices()) {
-      const int64_t rows = slice.count * group;
       const Kind kind = KindOf(slice.count);
-      const int64_t most = kind == Kind::kTiled  ? kKvTileRows
-                           : kind == Kind::kMany ? EvenRows(rows)
-                                                 : kKvRows;
-      for (int64_t row = 0; row < rows; row += most) {
+      const auto rows_of = [&](int64_t head) { return slice.count * GroupOf(head).count; };
+      const auto most_of = [&](int64_t rows) -> int64_t {
+        if (kind == Kind::kTiled) return kKvTileRows;
+        return kind == Kind::kMany ? EvenRows(rows) : kKvRows;
+      };
+      // Neighbours are of different heads: all of them early, or all of them late.
+      bool is_more = true;
+      for (int64_t turn = 0; std::exchange(is_more, false); ++turn) {
         for (int64_t head = 0; head < kv_heads_; ++head) {
-          chunks.push_back(
-              {&slice, head, row, static_cast<int>(std::min<int64_t>(most, rows - row)), kind});
+          const int64_t rows = rows_of(head), most = most_of(rows), row = turn * most;
+          if (row >= rows) continue;
+          is_more = true;
+          chunks.push_back({&slice, head, row, static_cast<int>(std::min(most, rows - row)), kind});
         }
       }
     }
@@ -261,9 +265,9 @@ class PagedAttention final : public PagedAttentionBase {
   template <typename Queries>
   void AddSinks(const Chunk& chunk, float unit, const Queries& attention) const {
     if (!sinks_.defined()) return;
-    const int64_t group = heads_ / kv_heads_;
+    const Group group = GroupOf(chunk.head);
     for (int r = 0; r < chunk.rows; ++r) {
-      const int64_t head = chunk.head * group + (chunk.row + r) % group;
+      const int64_t head = group.first + (chunk.row + r) % group.count;
       const float sink = std::exp(sinks_.data<float>()[head] - attention.max[r] * unit);
       const float share = attention.weight[r] / (attention.weight[r] + sink);
       float* const sums = attention.sums[r];
@@ -275,7 +279,7 @@ class PagedAttention final : public PagedAttentionBase {
   void SetChunk(const Batch& batch, const Chunk& chunk, const float* query, float* out,
                 std::vector<KvBlock>& blocks, Queries& attention) const {
     const SequenceSlice& slice = *chunk.slice;
-    const int64_t group = heads_ / kv_heads_;
+    const Group group = GroupOf(chunk.head);
     attention.type = batch.cache.shape().type;
     attention.head_dim = head_dim_;
     attention.rows = chunk.rows;
@@ -283,8 +287,8 @@ class PagedAttention final : public PagedAttentionBase {
     attention.softcap = softcap_;
     attention.begin = INT64_MAX;
     for (int r = 0; r < chunk.rows; ++r) {
-      const int64_t row = chunk.row + r, token = row / group;
-      const int64_t head = chunk.head * group + row % group;
+      const int64_t row = chunk.row + r, token = row / group.count;
+      const int64_t head = group.first + row % group.count;
       const int64_t at = ((slice.first + token) * heads_ + head) * head_dim_;
       attention.query[r] = query + at;
       attention.sums[r] = out + at;
@@ -322,7 +326,9 @@ OORT_LAYERS(paged_attention) {
           "then lets each query see all tokens of its sequence up to its own, or the "
           "last `window` of them. With angles, queries and keys turn first, as in "
           "oort.Rotary. sinks: of each head a score that takes its share of the softmax "
-          "without a value. Sequences and cache come with the run. precision=bf16 may round "
+          "without a value. Sequences and cache come with the run. One rank's part of a model may "
+          "begin with query first_query of the group of its first key, and end within one: "
+          "group then says how many queries share a key. precision=bf16 may round "
           "both factors to bf16 where a sequence has many new tokens")
           .Tensor("query", kF32Only)
           .Tensor("key", kF32Only)
@@ -336,6 +342,10 @@ OORT_LAYERS(paged_attention) {
           .AtLeast(1)
           .Int("head_dim")
           .AtLeast(1)
+          .Int("group", 0)
+          .AtLeast(0)
+          .Int("first_query", 0)
+          .AtLeast(0)
           .Float("scale")
           .Float("softcap", 0.0)
           .AtLeast(0)

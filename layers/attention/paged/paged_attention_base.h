@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,15 +28,12 @@ class PagedAttentionBase : public Layer {
         heads_(init.Int("heads")),
         kv_heads_(init.Int("kv_heads")),
         head_dim_(init.Int("head_dim")),
+        first_query_(init.Int("first_query")),
         window_(init.Int("window")),
         scale_(static_cast<float>(init.Float("scale"))),
         softcap_(static_cast<float>(init.Float("softcap"))),
         sinks_(init.Weight("sinks")) {
-    if (heads_ % kv_heads_ != 0) {
-      throw Error(ErrorCode::kInvalidModel, std::to_string(heads_) +
-                                                " heads of queries cannot share " +
-                                                std::to_string(kv_heads_) + " of keys evenly");
-    }
+    SetGroups(init.Int("group"));
     CheckedMultiply(std::max(heads_, kv_heads_), head_dim_);
     if (sinks_.defined() && sinks_.shape() != Shape{heads_}) {
       throw Error(ErrorCode::kInvalidModel, "expected a sink for each of " +
@@ -114,11 +112,38 @@ class PagedAttentionBase : public Layer {
     return {*sequences, *sequences->cache()};
   }
 
+  /// Heads of queries that share a head of keys, as far as they are here.
+  struct Group {
+    int64_t first = 0, count = 0;
+  };
+  Group GroupOf(int64_t kv_head) const {
+    const int64_t first = std::max<int64_t>(0, kv_head * group_ - first_query_);
+    return {first, std::min(heads_, (kv_head + 1) * group_ - first_query_) - first};
+  }
+  bool has_whole_groups() const { return heads_ == kv_heads_ * group_; }
+
   int query_, key_, value_, angles_;
   bool interleaved_;
-  int64_t layer_, heads_, kv_heads_, head_dim_, window_;
+  int64_t layer_, heads_, kv_heads_, head_dim_;
+  int64_t group_ = 1;    ///< heads of queries for each of keys, in the whole model
+  int64_t first_query_;  ///< where the first one is in its group
+  int64_t window_;
   float scale_, softcap_;
   Tensor sinks_;  ///< of each head: a score that takes part in the softmax, but has no value
+
+ private:
+  /// One rank's part of a model may begin and end within a group.
+  void SetGroups(int64_t group) {
+    if (group == 0) group = heads_ % kv_heads_ == 0 ? heads_ / kv_heads_ : 0;
+    const bool fits = group > 0 && group <= INT32_MAX && first_query_ < group &&
+                      (CheckedAdd(first_query_, heads_) - 1) / group + 1 == kv_heads_;
+    if (!fits) {
+      throw Error(ErrorCode::kInvalidModel, std::to_string(heads_) +
+                                                " heads of queries cannot share " +
+                                                std::to_string(kv_heads_) + " of keys");
+    }
+    group_ = group;
+  }
 };
 
 }  // namespace oort

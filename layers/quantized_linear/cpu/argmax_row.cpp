@@ -128,10 +128,22 @@ bool ArgmaxRow::TakesCoarse(int64_t rows) const {
   return coarse_ != nullptr && (rows == 1 || coarse_->rows() % kPanelRows == 0);
 }
 
+bool ArgmaxRow::MayTakeCoarse(const StoredMatrix& stored, Precision precision) {
+  const GroupLayout groups = LayoutOf(stored);
+  return precision != Precision::kF32 && groups.bits == 8 && groups.group % 32 == 0 &&
+         !groups.has_minimum;
+}
+
 void ArgmaxRow::Find(const float* x, int64_t rows, int threads, std::byte* workspace,
-                     int32_t* found) const {
-  if (!TakesCoarse(rows)) return FindInAll(x, rows, threads, workspace, found);
-  FindByCoarse(x, rows, threads, workspace, found);
+                     int32_t* found, const ShareBests* share) const {
+  if (!TakesCoarse(rows)) {
+    if (share != nullptr) {
+      std::vector<CoarseBest> none(static_cast<size_t>(rows));
+      (*share)(none);
+    }
+    return FindInAll(x, rows, threads, workspace, found);
+  }
+  FindByCoarse(x, rows, threads, workspace, found, share);
   for (int64_t row = 0; row < rows; ++row) {
     if (found[row] != kOpen) continue;
     FindInAll(x + row * matrix_->columns(), 1, threads, workspace, found + row);
@@ -177,7 +189,7 @@ int64_t ArgmaxRow::KeepNear(const NearPanels& found, int64_t count) const {
 }
 
 void ArgmaxRow::FindByCoarse(const float* x, int64_t rows, int threads, std::byte* workspace,
-                             int32_t* found) const {
+                             int32_t* found, const ShareBests* share) const {
   const CoarseScratch scratch(*coarse_);
   const int64_t count = matrix_->rows();
   float* y = reinterpret_cast<float*>(workspace);
@@ -187,40 +199,56 @@ void ArgmaxRow::FindByCoarse(const float* x, int64_t rows, int threads, std::byt
   product.y = {&y, 1};
   multiplier_.Run(product, threads, others + static_cast<size_t>(rows) * step);
   if (rows == 1) std::fill(y + count, y + scratch.padded, kLowest);
+  std::vector<CoarseBest> bests(static_cast<size_t>(rows));
+  const auto find_best = [&](int64_t row) {
+    bests[static_cast<size_t>(row)] = BestOf(x + row * matrix_->columns(), y + row * count,
+                                             others + static_cast<size_t>(row) * step);
+  };
   const auto find = [&](int64_t row, int with) {
-    found[row] = FindAmongNear(x + row * matrix_->columns(), y + row * count, with,
+    found[row] = FindAmongNear(x + row * matrix_->columns(), y + row * count,
+                               bests[static_cast<size_t>(row)], with,
                                others + static_cast<size_t>(row) * step);
   };
+  const auto for_rows = [&](const auto& body) {
+    ParallelFor(rows == 1 ? 1 : threads, rows, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) body(row);
+    });
+  };
+  for_rows(find_best);
+  if (share != nullptr) (*share)(bests);
   if (rows == 1) return find(0, threads);
-  ParallelFor(threads, rows, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) find(row, 1);
-  });
+  for_rows([&](int64_t row) { find(row, 1); });
 }
 
-int32_t ArgmaxRow::FindAmongNear(const float* x, float* y, int threads,
-                                 std::byte* workspace) const {
-  const CoarseScratch scratch(*coarse_);
-  const int64_t count = matrix_->rows();
+ArgmaxRow::CoarseBest ArgmaxRow::BestOf(const float* x, const float* y,
+                                        std::byte* workspace) const {
+  constexpr CoarseBest kNothing{std::numeric_limits<float>::quiet_NaN(), 0};
   float* energy = reinterpret_cast<float*>(workspace);
-  int32_t* near = reinterpret_cast<int32_t*>(workspace + scratch.energies);
-  std::byte* rest = workspace + scratch.others();
   const int group = coarse_->layout().group;
-  const int64_t groups = coarse_->columns() / group;
-  if (!FillEnergies(x, groups, group, energy)) return kOpen;
-  const int32_t best = ArgmaxOf(sampling_, y, count);
-  if (best < 0 || !std::isfinite(y[best])) return kOpen;
+  if (!FillEnergies(x, coarse_->columns() / group, group, energy)) return kNothing;
+  const int32_t best = ArgmaxOf(sampling_, y, matrix_->rows());
+  if (best < 0 || !std::isfinite(y[best])) return kNothing;
   float spread[kPanelRows];
   SpreadOf(best / kPanelRows, energy, spread);
   const float best_spread = spread[best % kPanelRows];
-  if (!std::isfinite(best_spread)) return kOpen;
+  return std::isfinite(best_spread) ? CoarseBest{y[best], best_spread} : kNothing;
+}
+
+int32_t ArgmaxRow::FindAmongNear(const float* x, float* y, const CoarseBest& best, int threads,
+                                 std::byte* workspace) const {
+  if (std::isnan(best.product)) return kOpen;
+  const CoarseScratch scratch(*coarse_);
+  const int64_t count = matrix_->rows();
+  int32_t* near = reinterpret_cast<int32_t*>(workspace + scratch.energies);
+  std::byte* rest = workspace + scratch.others();
   const NearPanels panels{coarse_->panels(),
                           y,
                           squares_.data(),
                           SquaresStride(*coarse_),
-                          groups,
-                          energy,
-                          y[best],
-                          best_spread,
+                          coarse_->columns() / coarse_->layout().group,
+                          reinterpret_cast<const float*>(workspace),
+                          best.product,
+                          best.spread,
                           kDeviations * kDeviations,
                           near};
   const int64_t open = KeepNear(panels, multiplier_.kernels().find_near(panels));

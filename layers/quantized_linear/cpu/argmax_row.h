@@ -17,11 +17,14 @@
 // steps of its 16 rows, then row by row in the panels that are left.
 #pragma once
 
+#include <limits>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cpu/sampling.h"
 #include "layers/quantized_linear/cpu/quantized_matrix.h"
+#include "oort/function_ref.h"
 
 namespace oort {
 
@@ -36,9 +39,23 @@ class ArgmaxRow {
   const QuantizedMatrix* coarse() const { return coarse_.get(); }
   const QuantizedMatrix& matrix() const { return *matrix_; }
 
+  /// The largest coarse product of a row of x. It is -infinity where there are no coarse ones, and
+  /// NaN where they say nothing.
+  struct CoarseBest {
+    float product = -std::numeric_limits<float>::infinity();
+    float spread = 0;
+  };
+  /// Makes of one for each row of x, which are those of this matrix, the best of all matrices that
+  /// are parts of one.
+  using ShareBests = FunctionRef<void(std::span<CoarseBest> bests)>;
+
   /// Of each row of x the index of the largest product, the lowest of equal ones; -1 where none is
-  /// above -infinity.
-  void Find(const float* x, int64_t rows, int threads, std::byte* workspace, int32_t* found) const;
+  /// above -infinity. With `share`, which is called once, the matrix is one of several parts: then
+  /// it is also -1 where the best row of another part has a larger product for sure.
+  void Find(const float* x, int64_t rows, int threads, std::byte* workspace, int32_t* found,
+            const ShareBests* share = nullptr) const;
+  /// Whether a weight, or a part of it, may get a coarse copy on some machine.
+  static bool MayTakeCoarse(const StoredMatrix& stored, Precision precision);
   size_t Workspace(int64_t rows, int threads) const;
   /// Of one row of x the product with one row of the matrix, bit by bit that of the whole product;
   /// the workspace is Find's.
@@ -55,11 +72,13 @@ class ArgmaxRow {
   void SpreadOf(int64_t panel, const float* energy, float (&spread)[kPanelRows]) const;
   /// Whether the coarse copy serves so many rows.
   bool TakesCoarse(int64_t rows) const;
-  void FindByCoarse(const float* x, int64_t rows, int threads, std::byte* workspace,
-                    int32_t* found) const;
-  /// Of one row, whose coarse products are y, which are lost. Gives kOpen where these say nothing,
-  /// because they are not finite.
-  int32_t FindAmongNear(const float* x, float* y, int threads, std::byte* workspace) const;
+  void FindByCoarse(const float* x, int64_t rows, int threads, std::byte* workspace, int32_t* found,
+                    const ShareBests* share) const;
+  /// Of one row, whose coarse products are y. Its product is NaN where these are not finite.
+  CoarseBest BestOf(const float* x, const float* y, std::byte* workspace) const;
+  /// Of one row, behind BestOf; its coarse products y are lost. `best` is that of all parts.
+  int32_t FindAmongNear(const float* x, float* y, const CoarseBest& best, int threads,
+                        std::byte* workspace) const;
   /// What multiplying one row by the head takes.
   size_t AloneBytes(int threads) const;
 

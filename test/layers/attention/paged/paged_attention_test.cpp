@@ -25,6 +25,7 @@ struct CachedCase {
   int64_t layer = 1;
   bool fast = false;  // may round to bf16
   std::vector<float> sinks = {};
+  int64_t group = 0, first_query = 0;
 
   Graph Build() const {
     Operator op;
@@ -33,6 +34,8 @@ struct CachedCase {
     op.params["heads"] = Parameter(std::to_string(heads));
     op.params["kv_heads"] = Parameter(std::to_string(kv_heads));
     op.params["head_dim"] = Parameter(std::to_string(head_dim));
+    if (group > 0) op.params["group"] = Parameter(std::to_string(group));
+    if (group > 0) op.params["first_query"] = Parameter(std::to_string(first_query));
     op.params["window"] = Parameter(std::to_string(window));
     op.params["scale"] = Parameter(std::to_string(scale));
     op.params["softcap"] = Parameter(std::to_string(softcap));
@@ -53,6 +56,8 @@ struct CachedTokens {
       : query(testing::RandomTensor(DType::kF32, {tokens, c.heads * c.head_dim}, seed)),
         key(testing::RandomTensor(DType::kF32, {tokens, c.kv_heads * c.head_dim}, seed + 1)),
         value(testing::RandomTensor(DType::kF32, {tokens, c.kv_heads * c.head_dim}, seed + 2)) {}
+  CachedTokens(Tensor q, Tensor k, Tensor v)
+      : query(std::move(q)), key(std::move(k)), value(std::move(v)) {}
   int64_t count() const { return query.dim(0); }
 };
 
@@ -380,6 +385,89 @@ TEST(PagedAttention, ManyRowsHaveTheBitsOfFew) {
       }
     }
   }
+}
+
+Tensor ColumnsOf(const Tensor& from, int64_t begin, int64_t end) {
+  Tensor to(DType::kF32, Shape{from.dim(0), end - begin});
+  for (int64_t row = 0; row < from.dim(0); ++row) {
+    std::copy_n(from.data<float>() + row * from.dim(1) + begin, end - begin,
+                to.data<float>() + row * (end - begin));
+  }
+  return to;
+}
+
+/// Of nine heads of queries, three for each head of keys, one of several ranks has some.
+struct PartOfHeads {
+  int64_t first, end;
+};
+
+/// Holds the queries of such a part against the same ones among all.
+void ExpectBitsOfAll(const CachedCase& all, const PartOfHeads& part) {
+  const int64_t dim = all.head_dim, group = all.heads / all.kv_heads;
+  const int64_t first_key = part.first / group, end_key = (part.end - 1) / group + 1;
+  CachedCase c = all;
+  c.heads = part.end - part.first;
+  c.kv_heads = end_key - first_key;
+  c.group = group;
+  c.first_query = part.first % group;
+  if (!all.sinks.empty()) c.sinks.assign(&all.sinks[part.first], &all.sinks[0] + part.end);
+  const CachedTokens tokens(all, 83, 5);
+  const CachedTokens own(ColumnsOf(tokens.query, part.first * dim, part.end * dim),
+                         ColumnsOf(tokens.key, first_key * dim, end_key * dim),
+                         ColumnsOf(tokens.value, first_key * dim, end_key * dim));
+  const std::vector<std::vector<int64_t>> counts = {{50, 1, 3, 1, 28}};
+  for (Isa isa : SupportedIsas()) {
+    const std::vector<float> whole = CachedRun(all, isa, 1).Run({tokens}, counts)[0];
+    std::vector<float> want;
+    for (int64_t token = 0; token < tokens.count(); ++token) {
+      const auto row = whole.begin() + token * all.heads * dim;
+      want.insert(want.end(), row + part.first * dim, row + part.end * dim);
+    }
+    for (const int threads : {1, 2}) {
+      EXPECT_EQ(CachedRun(c, isa, threads).Run({own}, counts)[0], want)
+          << Name(isa) << ", heads " << part.first << " to " << part.end;
+    }
+  }
+}
+
+TEST(PagedAttention, RanksMayShareTheQueriesOfAKey) {
+  for (const KvType type : kKvTypes) {
+    for (const bool fast : {false, true}) {
+      CachedCase c;
+      c.type = type;
+      c.fast = fast;
+      c.heads = 9;
+      c.kv_heads = 3;
+      c.head_dim = 64;
+      c.scale = 0.125;
+      for (const PartOfHeads part : {PartOfHeads{0, 4}, {4, 9}, {2, 4}, {7, 8}, {3, 9}}) {
+        ExpectBitsOfAll(c, part);
+      }
+      c.sinks = {0.5f, -1, 3, 0, 1, 2, -2, 0.25f, 4};
+      ExpectBitsOfAll(c, {4, 9});
+    }
+  }
+}
+
+TEST(PagedAttention, GroupsFitTheHeads) {
+  CachedCase c;
+  c.heads = 5;
+  c.kv_heads = 2;
+  const auto refuses = [&] {
+    testing::ExpectThrows([&] { RuntimeGraph::Build(c.Build()); }, ErrorCode::kInvalidModel,
+                          "5 heads of queries cannot share 2 of keys");
+  };
+  refuses();
+  c.group = 2;
+  refuses();  // that is three heads of keys
+  c.group = 3;
+  EXPECT_NO_THROW(RuntimeGraph::Build(c.Build()));
+  c.first_query = 2;
+  refuses();
+  c.first_query = INT64_MAX;
+  refuses();
+  c.group = INT64_MAX;
+  refuses();
 }
 
 TEST(PagedAttention, RefusesWhatDoesNotFit) {

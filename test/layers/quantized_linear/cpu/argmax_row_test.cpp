@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -116,6 +117,76 @@ TEST(ArgmaxRow, IsThatOfAllBitsWhereFewerAreNotEnough) {
     }
     EXPECT_GT(coarse_is_wrong, 3);  // else all of this says nothing
   }
+}
+
+StoredMatrix RowsOf(const StoredMatrix& all, int64_t begin, int64_t end) {
+  StoredMatrix part = all;
+  part.rows = end - begin;
+  part.data = all.data.Rows(begin, end);
+  return part;
+}
+
+/// What a part of a matrix finds where the others have `others` for its best.
+int32_t FindBeside(const Head& part, const std::vector<float>& x,
+                   const std::vector<ArgmaxRow::CoarseBest>& others, ArgmaxRow::CoarseBest& own) {
+  Tensor workspace(DType::kU8, {static_cast<int64_t>(part.argmax.Workspace(1, 1)) + 64});
+  int32_t found = -7;
+  int calls = 0;
+  const auto take_best = [&](std::span<ArgmaxRow::CoarseBest> bests) {
+    ASSERT_EQ(bests.size(), 1U);
+    own = bests[0];
+    for (const auto& other : others) {
+      if (!(other.product <= bests[0].product)) bests[0] = other;
+    }
+    ++calls;
+  };
+  const ArgmaxRow::ShareBests share = take_best;
+  part.argmax.Find(x.data(), 1, 1, workspace.raw(), &found, &share);
+  EXPECT_EQ(calls, 1);
+  return found;
+}
+
+TEST(ArgmaxRow, PartsThatKnowTheBestOfAllFindIt) {
+  constexpr int64_t kRows = 1003, kCut = 496, kColumns = 192;
+  const StoredMatrix stored = StoredHead(kRows, kColumns, 5);
+  for (Isa isa : SupportedIsas()) {
+    SCOPED_TRACE(Name(isa));
+    const Head whole(isa, Precision::kBF16, stored);
+    const Head first(isa, Precision::kBF16, RowsOf(stored, 0, kCut));
+    const Head second(isa, Precision::kBF16, RowsOf(stored, kCut, kRows));
+    int nothing = 0;
+    for (unsigned i = 0; i < 100; ++i) {
+      const std::vector<float> x = Hidden(kColumns, i);
+      ArgmaxRow::CoarseBest of_first, of_second, ignored;
+      FindBeside(first, x, {}, of_first);
+      const int32_t in_second = FindBeside(second, x, {of_first}, of_second);
+      const int32_t in_first = FindBeside(first, x, {of_second}, ignored);
+      const int32_t want = whole.Find(x, 1)[0];
+      EXPECT_EQ(want < kCut ? in_first : in_second + kCut, want);
+      nothing += (in_first < 0 ? 1 : 0) + (in_second < 0 ? 1 : 0);
+    }
+    // Else they have looked through more than the whole matrix would have.
+    EXPECT_EQ(nothing > 5, HasCoarse(isa)) << nothing;
+  }
+}
+
+TEST(ArgmaxRow, PartsTellWhatSaysNothing) {
+  const StoredMatrix stored = StoredHead(64, 96, 7);
+  const Isa isa = SupportedIsas().back();
+  const Head head(isa, Precision::kBF16, stored), plain(isa, Precision::kBF16, stored, false);
+  const std::vector<float> x = Hidden(96, 1);
+  const int32_t want = plain.Find(x, 1)[0];
+  ArgmaxRow::CoarseBest own;
+  EXPECT_EQ(FindBeside(plain, x, {}, own), want);
+  EXPECT_EQ(own.product, -std::numeric_limits<float>::infinity());
+  EXPECT_EQ(FindBeside(head, x, {own}, own), want);  // the other one has none
+  if (!HasCoarse(isa)) return;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(FindBeside(head, x, {{nan, 0}}, own), want);
+  std::vector<float> odd = x;
+  odd[40] = std::numeric_limits<float>::infinity();
+  FindBeside(head, odd, {}, own);
+  EXPECT_TRUE(std::isnan(own.product));
 }
 
 TEST(ArgmaxRow, IsTheLowestOfEqualOnes) {
