@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "oort/error.h"
 
@@ -168,6 +169,16 @@ nb::object Export(const Tensor& tensor, nb::handle owner) {
   return nb::cast(array, nb::rv_policy::reference);
 }
 
+Framework FrameworkOfModule(const nb::object& module) {
+  std::string text;
+  if (!nb::try_cast(module, text)) return Framework::kNumpy;
+  const std::string_view top = std::string_view(text).substr(0, text.find('.'));
+  if (top == "torch") return Framework::kTorch;
+  if (top == "jax" || top == "jaxlib") return Framework::kJax;
+  if (top == "cupy") return Framework::kCupy;
+  return Framework::kNumpy;
+}
+
 nb::capsule Keep(const Tensor& tensor) {
   return nb::capsule(new Tensor(tensor),
                      [](void* held) noexcept { delete static_cast<Tensor*>(held); });
@@ -176,20 +187,14 @@ nb::capsule Keep(const Tensor& tensor) {
 }  // namespace
 
 Framework FrameworkOf(nb::handle array) {
-#ifndef Py_LIMITED_API
-  // The quick way: types of C have the module in their name, those of Python do not.
-  const char* const name = Py_TYPE(array.ptr())->tp_name;
-  if (std::strcmp(name, "numpy.ndarray") == 0) return Framework::kNumpy;
-#endif
-  const nb::object module =
-      nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(array.ptr()))).attr("__module__");
-  std::string text;
-  if (!nb::try_cast(module, text)) return Framework::kNumpy;
-  const std::string_view top = std::string_view(text).substr(0, text.find('.'));
-  if (top == "torch") return Framework::kTorch;
-  if (top == "jax" || top == "jaxlib") return Framework::kJax;
-  if (top == "cupy") return Framework::kCupy;
-  return Framework::kNumpy;
+  // Whoever calls passes the same type again: the last one is known, and kept, so that no other takes its address.
+  static PyObject* known = nullptr;
+  static Framework framework = Framework::kNumpy;
+  PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(array.ptr()));
+  if (type == known) return framework;
+  framework = FrameworkOfModule(nb::handle(type).attr("__module__"));
+  Py_XDECREF(std::exchange(known, Py_NewRef(type)));
+  return framework;
 }
 
 ArrayInput InputOf(nb::handle object, std::string_view name) {

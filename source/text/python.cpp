@@ -41,8 +41,9 @@ Category CategoryOf(char32_t c) {
 
 /// The characters that a table of spellings has for one; empty where it has none.
 std::span<const uint32_t> SpellingIn(const unicode::Table& table, char32_t c) {
-  for (size_t i = 0; i < table.size; i += 2 + table.data[i + 1]) {
-    if (table.data[i] == c) return {table.data + i + 2, table.data[i + 1]};
+  const std::span<const uint32_t> values = table.values();
+  for (size_t i = 0; i < values.size(); i += 2 + values[i + 1]) {
+    if (values[i] == c) return values.subspan(i + 2, values[i + 1]);
   }
   return {};
 }
@@ -51,9 +52,9 @@ std::span<const uint32_t> SpellingIn(const unicode::Table& table, char32_t c) {
 const std::unordered_map<uint32_t, uint32_t>& UppercaseByLowercase() {
   static const std::unordered_map<uint32_t, uint32_t> map = [] {
     std::unordered_map<uint32_t, uint32_t> out;
-    const unicode::Table& pairs = unicode::kLowercasePairs;
-    for (size_t i = 0; i < pairs.size; i += 2) {
-      if (!IsNewer(pairs.data[i])) out.emplace(pairs.data[i + 1], pairs.data[i]);
+    const std::span<const uint32_t> pairs = unicode::kLowercasePairs.values();
+    for (size_t i = 0; i < pairs.size(); i += 2) {
+      if (!IsNewer(pairs[i])) out.emplace(pairs[i + 1], pairs[i]);
     }
     return out;
   }();

@@ -3,11 +3,30 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <unordered_map>
 
 #include "text/utf8.h"
 
 namespace oort::text {
+
+const uint32_t* unicode::Table::Unpack() const {
+  auto values = std::make_unique<uint32_t[]>(size_);
+  const unsigned char* at = packed_;
+  for (size_t i = 0; i < size_; ++i) {
+    // Seven bits a byte, the lowest first; the lowest of all is the sign.
+    uint32_t difference = 0;
+    for (int shift = 0;; shift += 7) {
+      difference |= static_cast<uint32_t>(*at & 0x7F) << shift;
+      if (*at++ < 0x80) break;
+    }
+    const uint32_t before = i < lag_ ? 0 : values[i - lag_];
+    values[i] = before + (difference >> 1 ^ (0 - (difference & 1)));
+  }
+  const uint32_t* known = nullptr;
+  if (!values_.compare_exchange_strong(known, values.get(), std::memory_order_acq_rel)) return known;
+  return values.release();
+}
 
 Ranges Normalized(Ranges ranges) {
   std::sort(ranges.begin(), ranges.end());
@@ -46,7 +65,8 @@ Ranges Intersection(const Ranges& a, const Ranges& b) {
 
 Ranges RangesOfSet(const unicode::Table& set) {
   Ranges out;
-  for (size_t i = 0; i + 1 < set.size; i += 2) out.emplace_back(set.data[i], set.data[i + 1]);
+  const std::span<const uint32_t> bounds = set.values();
+  for (size_t i = 0; i + 1 < bounds.size(); i += 2) out.emplace_back(bounds[i], bounds[i + 1]);
   return out;
 }
 
@@ -81,15 +101,16 @@ CodePointSet::CodePointSet(const Ranges& ranges) : index_(kCodePoints >> 8), pag
   for (uint32_t c = 0; c < 128; ++c) ascii_[c] = lowest[c >> 6] >> (c & 63) & 1;
 }
 
-uint32_t ValueIn(const unicode::Table& runs, uint32_t c) {
-  const uint32_t* end = runs.data + runs.size;
-  const uint32_t* after = std::upper_bound(runs.data, end, c << 8 | 0xFF);
-  return after == runs.data ? 0 : after[-1] & 0xFF;
+uint32_t ValueIn(const unicode::Table& table, uint32_t c) {
+  const std::span<const uint32_t> runs = table.values();
+  const auto after = std::upper_bound(runs.begin(), runs.end(), c << 8 | 0xFF);
+  return after == runs.begin() ? 0 : after[-1] & 0xFF;
 }
 
 bool IsIn(const unicode::Table& set, uint32_t c) {
   // An odd number of boundaries up to the character: it is inside.
-  return (std::upper_bound(set.data, set.data + set.size, c) - set.data) % 2 != 0;
+  const std::span<const uint32_t> bounds = set.values();
+  return (std::upper_bound(bounds.begin(), bounds.end(), c) - bounds.begin()) % 2 != 0;
 }
 
 namespace {
@@ -263,27 +284,25 @@ bool RangesOfProperty(std::string_view spelled, bool in_brackets, Ranges& ranges
 
 std::vector<uint32_t> CaseVariants(uint32_t c) {
   std::vector<uint32_t> out;
-  const unicode::Table& pairs = unicode::kCasePairs;  // sorted by the first of each pair
+  const std::span<const uint32_t> pairs = unicode::kCasePairs.values();  // sorted by the first of each pair
   size_t low = 0;
-  size_t high = pairs.size / 2;
+  size_t high = pairs.size() / 2;
   while (low < high) {
     const size_t middle = (low + high) / 2;
-    (pairs.data[2 * middle] < c ? low : high) = pairs.data[2 * middle] < c ? middle + 1 : middle;
+    (pairs[2 * middle] < c ? low : high) = pairs[2 * middle] < c ? middle + 1 : middle;
   }
-  for (; low < pairs.size / 2 && pairs.data[2 * low] == c; ++low) {
-    out.push_back(pairs.data[2 * low + 1]);
-  }
+  for (; low < pairs.size() / 2 && pairs[2 * low] == c; ++low) out.push_back(pairs[2 * low + 1]);
   return out;
 }
 
 Ranges WithCaseVariants(const Ranges& ranges) {
   Ranges out = ranges;
-  const unicode::Table& pairs = unicode::kCasePairs;
-  for (size_t i = 0; i < pairs.size; i += 2) {
-    const uint32_t c = pairs.data[i];
+  const std::span<const uint32_t> pairs = unicode::kCasePairs.values();
+  for (size_t i = 0; i < pairs.size(); i += 2) {
+    const uint32_t c = pairs[i];
     const auto after = std::upper_bound(ranges.begin(), ranges.end(), std::pair(c, kCodePoints));
     if (after == ranges.begin() || c >= after[-1].second) continue;
-    out.emplace_back(pairs.data[i + 1], pairs.data[i + 1] + 1);
+    out.emplace_back(pairs[i + 1], pairs[i + 1] + 1);
   }
   return Normalized(std::move(out));
 }
@@ -320,8 +339,8 @@ const CodePointSet& NonspacingMarkSet() {
 void AppendLowercase(std::string& text, uint32_t c) {
   static const std::unordered_map<uint32_t, uint32_t> map = [] {
     std::unordered_map<uint32_t, uint32_t> out;
-    const unicode::Table& pairs = unicode::kLowercasePairs;
-    for (size_t i = 0; i < pairs.size; i += 2) out[pairs.data[i]] = pairs.data[i + 1];
+    const std::span<const uint32_t> pairs = unicode::kLowercasePairs.values();
+    for (size_t i = 0; i < pairs.size(); i += 2) out[pairs[i]] = pairs[i + 1];
     return out;
   }();
   if (c < 128) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,12 +26,13 @@ Ranges Complement(const Ranges& ranges);
 Ranges RangesOfSet(const unicode::Table& set);
 /// All characters whose value in a table of runs passes.
 template <typename Test>
-Ranges RangesOfRuns(const unicode::Table& runs, Test test) {
+Ranges RangesOfRuns(const unicode::Table& table, Test test) {
   Ranges out;
-  for (size_t i = 0; i < runs.size; ++i) {
-    if (!test(runs.data[i] & 0xFF)) continue;
-    const uint32_t end = i + 1 < runs.size ? runs.data[i + 1] >> 8 : kCodePoints;
-    out.emplace_back(runs.data[i] >> 8, end);
+  const std::span<const uint32_t> runs = table.values();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!test(runs[i] & 0xFF)) continue;
+    const uint32_t end = i + 1 < runs.size() ? runs[i + 1] >> 8 : kCodePoints;
+    out.emplace_back(runs[i] >> 8, end);
   }
   return Normalized(std::move(out));
 }

@@ -21,8 +21,9 @@ using Decompositions = std::unordered_map<uint32_t, std::span<const uint32_t>>;
 
 Decompositions DecompositionsOf(const unicode::Table& table) {
   Decompositions out;
-  for (size_t i = 0; i < table.size; i += 2 + table.data[i + 1]) {
-    out[table.data[i]] = {table.data + i + 2, table.data[i + 1]};
+  const std::span<const uint32_t> values = table.values();
+  for (size_t i = 0; i < values.size(); i += 2 + values[i + 1]) {
+    out[values[i]] = values.subspan(i + 2, values[i + 1]);
   }
   return out;
 }
@@ -41,9 +42,9 @@ uint64_t PairKey(uint32_t first, uint32_t second) { return uint64_t{first} << 32
 const std::unordered_map<uint64_t, uint32_t>& Compositions() {
   static const std::unordered_map<uint64_t, uint32_t> map = [] {
     std::unordered_map<uint64_t, uint32_t> out;
-    const unicode::Table& table = unicode::kCompositions;
-    for (size_t i = 0; i < table.size; i += 3) {
-      out[PairKey(table.data[i], table.data[i + 1])] = table.data[i + 2];
+    const std::span<const uint32_t> triples = unicode::kCompositions.values();
+    for (size_t i = 0; i < triples.size(); i += 3) {
+      out[PairKey(triples[i], triples[i + 1])] = triples[i + 2];
     }
     return out;
   }();
@@ -54,9 +55,9 @@ const std::unordered_map<uint64_t, uint32_t>& Compositions() {
 CodePointSet RestlessSet(bool compose, bool compatible) {
   Ranges out = RangesOfRuns(unicode::kCombiningClass, [](uint32_t value) { return value != 0; });
   const auto add = [&](uint32_t c) { out.emplace_back(c, c + 1); };
-  const unicode::Table& pairs = unicode::kCompositions;
+  const std::span<const uint32_t> triples = unicode::kCompositions.values();
   std::unordered_map<uint32_t, bool> composed;
-  for (size_t i = 0; i < pairs.size; i += 3) composed[pairs.data[i + 2]] = true;
+  for (size_t i = 0; i < triples.size(); i += 3) composed[triples[i + 2]] = true;
   for (const auto& [c, parts] : CanonicalDecompositions()) {
     if (!compose || !composed.contains(c)) add(c);
   }
@@ -64,7 +65,7 @@ CodePointSet RestlessSet(bool compose, bool compatible) {
     for (const auto& [c, parts] : CompatibilityDecompositions()) add(c);
   }
   if (compose) {
-    for (size_t i = 0; i < pairs.size; i += 3) add(pairs.data[i + 1]);
+    for (size_t i = 0; i < triples.size(); i += 3) add(triples[i + 1]);
     out.emplace_back(kVowelBase, kVowelBase + kVowels);
     out.emplace_back(kTrailBase + 1, kTrailBase + kTrails);
   } else {

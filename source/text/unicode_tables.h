@@ -2,14 +2,30 @@
 // The tables that tools/make-unicode-tables measures on the tokenizers library.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace oort::text::unicode {
 
-struct Table {
-  const uint32_t* data;
-  size_t size;
+/// Numbers, which stand in the program as what they differ from those `lag` places before them: a third of the bytes.
+/// Whoever asks first unpacks them, for good.
+class Table {
+ public:
+  constexpr Table(const unsigned char* packed, size_t size, size_t lag)
+      : packed_(packed), size_(size), lag_(lag) {}
+  std::span<const uint32_t> values() const {
+    const uint32_t* const known = values_.load(std::memory_order_acquire);
+    return {known != nullptr ? known : Unpack(), size_};
+  }
+
+ private:
+  const uint32_t* Unpack() const;
+
+  const unsigned char* packed_;
+  size_t size_, lag_;
+  mutable std::atomic<const uint32_t*> values_ = nullptr;
 };
 
 // Runs: start << 8 | value, in force up to the next start.

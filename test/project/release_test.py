@@ -56,7 +56,8 @@ class Release(unittest.TestCase):
             self.write(name, called)
         self.write("bin/cmake", called + '[ "$1" = --build ] || mkdir -p "$4"\n')
         self.write("bin/cpack", called + "touch oort.deb oort.tar.gz\nmv oort.deb oort.tar.gz \"$4\"\n")
-        self.write("tools/wheel", called + 'touch "$2/oort.whl"\n')
+        self.write("tools/wheel", called + 'for folder; do :; done; mkdir -p "$folder"; touch "$folder/oort.whl"\n')
+        self.write("bin/nvcc", called)
 
     def tearDown(self):
         self.scratch.cleanup()
@@ -84,6 +85,17 @@ class Release(unittest.TestCase):
             self.assertRegex(log, rf"(?m)^{name} ")
         listed = json.loads((self.root / "build-release/out/oort-1.2.3.spdx.json").read_text())["files"]
         self.assertEqual({entry["fileName"] for entry in listed}, {"./oort.deb", "./oort.tar.gz", "./oort.whl"})
+
+    def test_with_cuda_there_are_two_wheels(self):
+        files, log = self.release()
+        self.assertEqual(files, {"oort.deb", "oort.tar.gz", "oort.whl", "cuda/oort.whl", "oort-1.2.3.spdx.json"})
+        self.assertRegex(log, r"(?m)^wheel --test .*/out$")
+        self.assertRegex(log, r"(?m)^wheel --cuda --test .*/out/cuda$")
+        self.assertRegex(log, r"(?m)^packages .* -cuda$")
+        listed = json.loads((self.root / "build-release/out/oort-1.2.3.spdx.json").read_text())
+        self.assertIn("./cuda/oort.whl", {entry["fileName"] for entry in listed["files"]})
+        files, _ = self.release("--cuda-only")
+        self.assertEqual(files, {"oort.deb", "oort.tar.gz", "cuda/oort.whl", "oort-1.2.3.spdx.json"})
 
     def test_the_wheel_can_be_left_out(self):
         files, log = self.release("--no-cuda", "--no-wheel")

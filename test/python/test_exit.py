@@ -107,6 +107,11 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 def start(program, environment, **options):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     command = [sys.executable, "-X", "dev", "-W", "ignore", "-c", program]
+
+    def heed_control_c():  # what a shell starts in the background does not, nor do its children
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    options.setdefault("preexec_fn", heed_control_c)
     return subprocess.Popen(command, env=environment, start_new_session=True, **pipes, **options)
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Operators of Python in networks."""
+"""Operators of Python in networks, and one whose work is done in C++."""
+import ctypes
+import shutil
+import subprocess
 import threading
 
 import numpy
@@ -44,6 +47,37 @@ def test_infer_and_several_outputs_and_parameters():
     net = oort.load(chain(["test.Halves h 1 2 a b c factor=3.0", "F.relu r 1 1 c d"], outputs=["b", "d"]))
     first, second = net(numpy.float32([1, 2, -3, 4]))
     assert first.tolist() == [3, 6] and second.tolist() == [0, 12]
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler is here")
+def test_the_work_may_be_done_in_cpp(tmp_path):
+    source, library = tmp_path / "swish.cpp", tmp_path / "swish.so"
+    source.write_text(
+        """#include <cmath>
+        #include <cstddef>
+        extern "C" void swish(const float* x, float* y, std::size_t count, float beta) {
+          for (std::size_t i = 0; i < count; ++i) y[i] = x[i] / (1 + std::exp(-beta * x[i]));
+        }
+        """
+    )
+    subprocess.run(["c++", "-O1", "-shared", "-fPIC", source, "-o", library], check=True)
+    swish = ctypes.CDLL(str(library)).swish
+    array = numpy.ctypeslib.ndpointer(numpy.float32, flags="C_CONTIGUOUS")
+    swish.argtypes, swish.restype = [array, array, ctypes.c_size_t, ctypes.c_float], None
+
+    class Swish:
+        def __init__(self, params, weights):
+            self.beta = params.get("beta", 1.0)
+
+        def forward(self, x):
+            y = numpy.empty_like(x)
+            swish(x, y, x.size, self.beta)
+            return y
+
+    oort.register("test.Swish", Swish)
+    net = oort.load(chain(["test.Swish s 1 1 a b beta=2.0", "F.relu r 1 1 b c"]))
+    x = numpy.float32([-1, 0, 1, 2])
+    assert numpy.allclose(net(x), numpy.maximum(x / (1 + numpy.exp(-2 * x)), 0))
 
 
 def test_other_threads_may_call_it_at_once():
