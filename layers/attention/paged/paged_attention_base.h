@@ -30,7 +30,8 @@ class PagedAttentionBase : public Layer {
         window_(init.Int("window")),
         scale_(static_cast<float>(init.Float("scale"))),
         softcap_(static_cast<float>(init.Float("softcap"))),
-        sinks_(init.Weight("sinks")) {
+        sinks_(init.Weight("sinks")),
+        bias_(init.Weight("distance_bias")) {
     if (heads_ % kv_heads_ != 0) {
       throw Error(ErrorCode::kInvalidModel, std::to_string(heads_) +
                                                 " heads of queries cannot share " +
@@ -41,6 +42,12 @@ class PagedAttentionBase : public Layer {
       throw Error(ErrorCode::kInvalidModel, "expected a sink for each of " +
                                                 std::to_string(heads_) + " heads, got " +
                                                 sinks_.ToString());
+    }
+    if (bias_.defined() &&
+        (bias_.rank() != 2 || bias_.dim(0) != heads_ || bias_.dim(1) < 1 || softcap_ > 0)) {
+      throw Error(ErrorCode::kInvalidModel,
+                  "expected a bias for each of " + std::to_string(heads_) +
+                      " heads and each distance, and no soft cap, got " + bias_.ToString());
     }
   }
 
@@ -119,6 +126,7 @@ class PagedAttentionBase : public Layer {
   int64_t layer_, heads_, kv_heads_, head_dim_, window_;
   float scale_, softcap_;
   Tensor sinks_;  ///< of each head: a score that takes part in the softmax, but has no value
+  Tensor bias_;   ///< (heads, distances): what is added to scores of tokens so far away
 };
 
 }  // namespace oort

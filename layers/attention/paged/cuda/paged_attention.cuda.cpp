@@ -17,6 +17,10 @@ class CudaPagedAttention final : public PagedAttentionBase {
                   "on the GPU heads have a multiple of 8 elements, 256 at most, and there are not "
                   "millions of them");
     }
+    if (bias_.defined()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "has a bias for distances, which attention on the GPU does not know");
+    }
     if (sinks_.defined()) {
       throw Error(ErrorCode::kUnsupported, "has sinks, which attention on the GPU does not know");
     }
