@@ -229,6 +229,15 @@ OORT_C_API oort_code oort_chat_add(oort_chat* chat, const char* role, const char
 /* A message as a JSON object, as OpenAI's API has them: for parts, tool calls and their results. */
 OORT_C_API oort_code oort_chat_add_json(oort_chat* chat, const char* message, size_t length,
                                         oort_error** error);
+/* A picture of the message that is added next, for models that read pictures: a file's bytes (PNG,
+ * JPEG, BMP, PPM), or pixels row by row of 1 (gray) or 3 (RGB) bytes each. They are copied. Before
+ * the text of oort_chat_add stand all of them; in a message of oort_chat_add_json each part
+ * {"type": "image"} is the next one. A picture is decoded, and read by the model, when the chat is
+ * answered. OORT_UNSUPPORTED in a library that was built without pictures. */
+OORT_C_API oort_code oort_chat_add_picture(oort_chat* chat, const void* file, size_t bytes,
+                                           oort_error** error);
+OORT_C_API oort_code oort_chat_add_pixels(oort_chat* chat, const uint8_t* pixels, int32_t width,
+                                          int32_t height, int32_t channels, oort_error** error);
 OORT_C_API void oort_chat_free(oort_chat* chat);
 /* The conversation by the model's own template, as tokens (oort_free) or, to look at, as text
  * (oort_free). Options: chat_template, tools, documents, template_variables, add_generation_prompt,
@@ -327,6 +336,11 @@ OORT_C_API oort_code oort_engine_submit(oort_engine* engine, const int32_t* prom
                                         const oort_options* options, oort_on_piece on_piece,
                                         oort_on_ready on_ready, void* user, oort_request** request,
                                         oort_error** error);
+/* The same for a conversation, which may have pictures. These are read before it returns. */
+OORT_C_API oort_code oort_engine_submit_chat(oort_engine* engine, const oort_chat* chat,
+                                             const oort_options* options, oort_on_piece on_piece,
+                                             oort_on_ready on_ready, void* user,
+                                             oort_request** request, oort_error** error);
 /* The next piece, waiting for it up to `seconds` (below 0: as long as it takes). *piece is NULL
  * where none came in time, and where the answer is complete, which *ended (may be NULL) tells. */
 OORT_C_API oort_code oort_request_read(oort_request* request, double seconds,

@@ -73,6 +73,11 @@ class KvCache {
   std::shared_ptr<Buffer> buffer_;
 };
 
+/// What an encoder-decoder (T5, BART) has read: what each layer of its decoder sees of the text.
+struct EncodedText {
+  std::vector<Tensor> keys, values;  ///< (1, heads, tokens, head_dim) of f32 for each layer
+};
+
 /// Tokens of one sequence among the rows of a step.
 struct SequenceSlice {
   int64_t first = 0;                ///< row of its first token in this step
@@ -82,7 +87,8 @@ struct SequenceSlice {
   /// That the sequence is known to come to, where that is more than position + count: of a prompt
   /// that is read in parts.
   int64_t length = 0;
-  int32_t adapter = -1;  ///< of LanguageModel::adapters; below 0: none
+  int32_t adapter = -1;               ///< of LanguageModel::adapters; below 0: none
+  const EncodedText* text = nullptr;  ///< that the sequence is about, of an encoder-decoder
 };
 
 /// A row of a step that stands for part of a picture: what goes in place of its token's embedding.

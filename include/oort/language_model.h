@@ -88,11 +88,19 @@ struct LanguageModelInfo {
   std::string family;  ///< "llama", "qwen2", …
   int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int64_t vocabulary = 0;
-  int64_t context = 0;      ///< longest sequence that the model was made for
-  bool vision = false;      ///< of a family that reads pictures; see picture_format()
+  int64_t context = 0;  ///< longest sequence that the model was made for
+  bool vision = false;  ///< of a family that reads pictures; see picture_format()
+  /// Of an encoder-decoder (T5, BART): `context` is that of an answer, whatever the prompt has.
+  bool encodes_prompts = false;
   size_t weight_bytes = 0;  ///< of all weights as they lie in the file
   size_t step_bytes = 0;    ///< of those that a step of one token reads
   size_t file_bytes = 0;
+};
+
+/// What reads pictures, or the texts of an encoder-decoder, takes of memory besides the graph.
+struct ReaderMemory {
+  size_t weights = 0;
+  size_t activations = 0;  ///< of the largest picture, or of the longest text
 };
 
 /// What who runs the graph of a model must know, as it was built for a device.
@@ -109,13 +117,17 @@ struct DecoderFacts {
   int64_t step_rows = 1;
   /// Up to how many sequences a step is as fast if what each gets does not depend on the others.
   int64_t fast_decode_rows = 1;
+  /// Of an encoder-decoder: the token that its decoder begins with instead of the prompt, and the
+  /// one that every answer begins with.
+  std::optional<int32_t> start_token, first_token;
 };
 
 /// Thread contract: immutable; share it between any number of engines and threads.
 class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
  public:
   /// A GGUF file, a folder of Hugging Face, a checkpoint of llama2.c, a .pnnx.param that
-  /// ConvertLanguageModel wrote, or one that pnnx traced of a causal decoder. Throws an Error.
+  /// ConvertLanguageModel wrote, or one that pnnx traced of a causal decoder. Encoder-decoders are
+  /// folders, run on the CPU, and are exact unless options say otherwise. Throws an Error.
   static std::shared_ptr<const LanguageModel> Load(const std::filesystem::path& path,
                                                    const LanguageModelOptions& options = {});
   /// A model of a well-known shape ("llama2-7b", see RandomNames) with random weights of bf16, f16,
@@ -161,6 +173,14 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   std::span<const int32_t> end_tokens() const;
   bool IsEnd(int32_t token) const;
 
+  /// Of an encoder-decoder: reads a prompt, one at a time: others wait. Throws kUnsupported for
+  /// other models, and kInvalidArgument for tokens that it cannot read.
+  std::shared_ptr<const EncodedText> EncodePrompt(std::span<const int32_t> tokens) const;
+  /// Throws what EncodePrompt would, without reading anything.
+  void CheckPrompt(std::span<const int32_t> tokens) const;
+  /// Of what reads pictures or prompts, which graph() has nothing of.
+  ReaderMemory reader_memory() const;
+
   /// How it wants pictures; null where it reads none.
   const PictureFormat* picture_format() const;
   /// Reads a picture, one at a time: others wait. Throws kUnsupported where the model reads none,
@@ -194,6 +214,8 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   static std::shared_ptr<const LanguageModel> LoadRank(const std::filesystem::path& path,
                                                        const LanguageModelOptions& options,
                                                        const std::shared_ptr<RankGroup>& group);
+  static std::shared_ptr<const LanguageModel> LoadEncoderDecoder(const std::filesystem::path& path,
+                                                                 LanguageModelOptions options);
   static std::shared_ptr<const LanguageModel> Finish(std::unique_ptr<Impl> impl,
                                                      DecoderGraph decoder,
                                                      const LanguageModelOptions& options);

@@ -41,13 +41,18 @@ class PictureReader {
   std::shared_ptr<const Picture> Read(std::span<const std::byte> file,
                                       std::string_view name = "picture");
   std::shared_ptr<const Picture> Read(const std::filesystem::path& path);
+  /// A picture that is decoded already.
+  std::shared_ptr<const Picture> Read(const Image& image);
 
  private:
   struct Kept {
-    std::string file;
+    std::string file;  ///< its bytes, or for an Image its size and pixels
     std::shared_ptr<const Picture> picture;
     size_t bytes() const { return file.size() + picture->embeddings.bytes(); }
   };
+  template <typename MakeImage>
+  std::shared_ptr<const Picture> ReadKept(std::string_view file, const MakeImage& make_image);
+
   std::shared_ptr<const LanguageModel> model_;
   const PictureReaderOptions options_;
   std::mutex mutex_;

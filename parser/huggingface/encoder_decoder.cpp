@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <iterator>
+#include <set>
 
 #include "core/problems.h"
 #include "oort/error.h"
@@ -208,6 +209,10 @@ EncoderDecoderFiles ReadEncoderDecoder(const std::filesystem::path& path) {
   EncoderDecoderFiles files;
   files.config = ReadConfigOf(folder);
   huggingface::ReadPlainTensors(folder, files.tensors);
+  std::set<const ByteSource*> seen;
+  for (const auto& [name, placed] : files.tensors.tensors()) {
+    if (seen.insert(placed.source.get()).second) files.bytes += placed.source->size();
+  }
   return files;
 }
 

@@ -52,6 +52,7 @@ struct EncoderDecoderConfig {
 struct EncoderDecoderFiles {
   EncoderDecoderConfig config;
   TensorTable tensors;  ///< under the names of the file
+  size_t bytes = 0;     ///< of the files of weights
 };
 
 /// Whether a folder's config.json names such a family.

@@ -43,9 +43,14 @@ void ReadTokenizerFiles(const Folder& folder, TokenizerSource& tokenizer) {
   if (auto json = folder.Text("tokenizer.json")) {
     tokenizer.kind = TokenizerSource::Kind::kJson;
     tokenizer.bytes = std::move(*json);
-  } else if (auto model = folder.Text("tokenizer.model")) {
-    tokenizer.kind = TokenizerSource::Kind::kSentencePiece;
-    tokenizer.bytes = std::move(*model);
+    return;
+  }
+  for (const char* name : {"tokenizer.model", "spiece.model"}) {
+    if (auto model = folder.Text(name)) {
+      tokenizer.kind = TokenizerSource::Kind::kSentencePiece;
+      tokenizer.bytes = std::move(*model);
+      return;
+    }
   }
 }
 

@@ -11,6 +11,7 @@ from . import _oort
 from ._answers import Piece, Result
 from ._errors import InvalidArgument, Unsupported
 from ._network import PathLike
+from ._pictures import ChatTokens, take_pictures
 
 if TYPE_CHECKING:
     import numpy
@@ -300,7 +301,8 @@ class LanguageModel:
 
     def _submit(self, prompt: Any, request: Mapping[str, Any]) -> Stream:
         tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        return Stream(self._model.submit({**request, "prompt": tokens}))
+        pictures = prompt.pictures if isinstance(prompt, ChatTokens) else []
+        return Stream(self._model.submit({**request, "prompt": tokens, "pictures": pictures}))
 
     def chat(
         self,
@@ -315,12 +317,25 @@ class LanguageModel:
         """Answers a conversation, with the chat template that came with the model. ``variables`` are for the template
         (enable_thinking …); all other keywords are those of `generate`.
 
+        To a model that reads pictures (SmolVLM, Idefics3) a message may show some: its content is then a list of parts,
+        ``{"type": "text", "text": …}`` and ``{"type": "image", "image": …}``. The latter is an array of bytes (height,
+        width[, 3]), a picture of Pillow's, the bytes of a file, or its path. OpenAI's ``image_url`` with a ``data:``
+        URL does, too; nothing is fetched.
+
+        >>> seer = oort.LanguageModel("test/checkpoints/smolvlm")
+        >>> picture = {"type": "image", "image": "test/checkpoints/vision_tall.png"}
+        >>> asked = [{"role": "user", "content": [picture, {"type": "text", "text": "What is it?"}]}]
+        >>> len(seer.chat(asked, max_tokens=4, ignore_end=True).tokens)
+        4
+
         >>> for piece in model.chat([{"role": "user", "content": "A story about a cat"}], max_tokens=3, stream=True):
         ...     assert piece.token >= 0
         """
-        tokens = self._model.encode_chat(
-            self._chat_inputs(messages, tools, documents, variables, continue_final_message), "default"
-        )
+        shown, sources = take_pictures(messages)
+        inputs = self._chat_inputs(shown, tools, documents, variables, continue_final_message)
+        pictures = [self._model.read_picture(source) for source in sources]
+        tokens = ChatTokens(self._model.encode_chat(inputs, "default", pictures))
+        tokens.pictures = pictures
         return self.generate(tokens, **options)
 
     def format_chat(
@@ -333,7 +348,8 @@ class LanguageModel:
         continue_final_message: bool = False,
     ) -> str:
         """The conversation as the text that the model was trained on."""
-        inputs = self._chat_inputs(messages, tools, documents, variables, continue_final_message)
+        shown, _ = take_pictures(messages)
+        inputs = self._chat_inputs(shown, tools, documents, variables, continue_final_message)
         return self._model.format_chat(inputs, "default")
 
     @staticmethod

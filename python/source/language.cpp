@@ -42,6 +42,14 @@ SamplingOptions SamplingOf(const nb::dict& request) {
   return sampling;
 }
 
+Pictures PicturesOf(const nb::object& list) {
+  Pictures pictures;
+  for (const nb::handle picture : list) {
+    pictures.push_back(nb::cast<PictureHandle>(picture).picture);
+  }
+  return pictures;
+}
+
 GenerateRequest RequestOf(const nb::dict& given) {
   GenerateRequest request;
   request.prompt = Get<std::vector<int32_t>>(given, "prompt");
@@ -57,6 +65,7 @@ GenerateRequest RequestOf(const nb::dict& given) {
   request.prompt_logprobs = Get<int>(given, "prompt_logprobs");
   request.priority = Get<int>(given, "priority");
   request.adapter = Get<std::string>(given, "adapter");
+  request.pictures = PicturesOf(given["pictures"]);
   if (const auto seconds = Get<std::optional<double>>(given, "timeout")) {
     request.deadline = std::chrono::steady_clock::now() +
                        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -142,6 +151,7 @@ Result Without(const Work& work) {
 }
 
 void BindModel(nb::module_& module) {
+  nb::class_<PictureHandle>(module, "Picture");
   nb::class_<Model>(module, "Model")
       .def(nb::new_(&LoadModel), nb::arg("path"), nb::arg("options"))
       .def("submit", &Model::Submit, nb::arg("request"))
@@ -154,11 +164,14 @@ void BindModel(nb::module_& module) {
              return std::vector<int32_t>(ends.begin(), ends.end());
            })
       .def("encode_chat",
-           [](const Model& self, const nb::dict& chat, const std::string& name) {
+           [](const Model& self, const nb::dict& chat, const std::string& name,
+              const nb::list& given) {
              const ChatInputs inputs = ChatInputsOf(chat);
+             const Pictures pictures = PicturesOf(given);
              return Without<std::vector<int32_t>>(
-                 [&] { return self.model().EncodeChat(inputs, name); });
+                 [&] { return self.model().EncodeChat(inputs, name, {}, pictures); });
            })
+      .def("read_picture", &Model::ReadPicture, nb::arg("given"))
       .def("format_chat", [](const Model& self, const nb::dict& chat, const std::string& name) {
         const ChatInputs inputs = ChatInputsOf(chat);
         return Without<std::string>([&] { return self.model().FormatChat(inputs, name); });
@@ -240,6 +253,16 @@ std::unique_ptr<Stream> Model::Submit(const nb::dict& given) {
   RunUnlocked(false, [&](const std::stop_token&) { engine = Engine(); });
   return std::make_unique<Stream>(std::move(engine), std::move(request),
                                   Get<bool>(given, "stream"));
+}
+
+PictureHandle Model::ReadPicture(const nb::object& given) {
+  PictureHandle read;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!pictures_) pictures_ = MakePictureSource(model_);
+  }
+  pictures_->Read(given, read);
+  return read;
 }
 
 nb::dict Model::Stats() const {

@@ -12,6 +12,7 @@
 
 #include "oort/engine_loop.h"
 #include "oort/grammar.h"
+#include "pictures.h"
 #include "stream.h"
 
 namespace oort::python {
@@ -28,6 +29,8 @@ class Model {
   const LanguageModel& model() const { return *model_; }
   std::unique_ptr<Stream> Submit(const nb::dict& request);
   nb::dict Stats() const;
+  /// Bytes of a file, or an array of pixels.
+  PictureHandle ReadPicture(const nb::object& given);
 
  private:
   std::shared_ptr<EngineThread> Engine();
@@ -38,6 +41,7 @@ class Model {
   mutable std::mutex mutex_;  // of what follows
   std::shared_ptr<EngineThread> engine_;
   std::unique_ptr<GrammarCompiler> grammars_;
+  std::shared_ptr<PictureSource> pictures_;
 };
 
 void BindLanguage(nb::module_& module);

@@ -16,13 +16,13 @@
 
 struct oort_engine {
   std::shared_ptr<const oort::LanguageModel> model;
+  std::shared_ptr<oort::c_api::PictureShelf> shelf;
   std::mutex mutex;  // of `grammars`
   std::unique_ptr<oort::GrammarCompiler> grammars;
   oort::EngineLoop loop;  // last: its thread ends first
 
-  oort_engine(const std::shared_ptr<const oort::LanguageModel>& given,
-              const oort::EngineLoopOptions& options)
-      : model(given), loop(given, options) {}
+  oort_engine(const oort_model& given, const oort::EngineLoopOptions& options)
+      : model(given.model), shelf(given.shelf), loop(given.model, options) {}
 };
 
 namespace oort::c_api {
@@ -163,11 +163,12 @@ struct Callbacks {
   void* user = nullptr;
 };
 
-std::unique_ptr<oort_request> Submit(oort_engine& engine, std::vector<int32_t> prompt,
+std::unique_ptr<oort_request> Submit(oort_engine& engine, EncodedChat prompt,
                                      const oort_options* options, const Callbacks& callbacks) {
   auto made = std::make_unique<oort_request>();
   GenerateRequest request = RequestOf(options);
-  request.prompt = std::move(prompt);
+  request.prompt = std::move(prompt.tokens);
+  request.pictures = std::move(prompt.pictures);
   request.constraint = ConstraintOf(engine, options);
   made->readable = Settings(options).Flag("stream").value_or(false);
   if (made->readable && callbacks.on_piece != nullptr) {
@@ -185,7 +186,7 @@ std::unique_ptr<oort_request> Submit(oort_engine& engine, std::vector<int32_t> p
 }
 
 /// Submits a prompt and waits for the end of its answer.
-oort_result* Generate(oort_engine& engine, std::vector<int32_t> prompt, const oort_options* options,
+oort_result* Generate(oort_engine& engine, EncodedChat prompt, const oort_options* options,
                       oort_on_piece on_piece, void* user) {
   CheckOutside(&engine);
   const auto request = Submit(engine, std::move(prompt), options, {on_piece, nullptr, user});
@@ -195,9 +196,13 @@ oort_result* Generate(oort_engine& engine, std::vector<int32_t> prompt, const oo
   return result.release();
 }
 
-std::vector<int32_t> TokensOf(const int32_t* prompt, size_t count) {
+EncodedChat TokensOf(const int32_t* prompt, size_t count) {
   if (count > 0) Need(prompt, "prompt");
-  return {prompt, prompt + count};
+  return {{prompt, prompt + count}, {}};
+}
+
+EncodedChat ChatOf(const oort_engine& engine, const oort_chat& chat, const oort_options* options) {
+  return EncodeChat(engine.model, *engine.shelf, chat, options);
 }
 
 }  // namespace
@@ -212,7 +217,7 @@ oort_code oort_engine_new(const oort_model* model, const oort_options* options,
     Need(engine, "engine");
     *engine = nullptr;
     Need(model, "model");
-    *engine = new oort_engine(model->model, oort::c_api::EngineOptionsOf(options));
+    *engine = new oort_engine(*model, oort::c_api::EngineOptionsOf(options));
   });
 }
 
@@ -237,8 +242,9 @@ oort_code oort_engine_complete(oort_engine* engine, const char* text, size_t len
     Need(engine, "engine");
     if (length > 0) Need(text, "text");
     const std::string_view view(text == nullptr ? "" : text, length);
-    *result = oort::c_api::Generate(*engine, oort::c_api::EncodeText(*engine->model, view, options),
-                                    options, on_piece, user);
+    *result =
+        oort::c_api::Generate(*engine, {oort::c_api::EncodeText(*engine->model, view, options), {}},
+                              options, on_piece, user);
   });
 }
 
@@ -250,8 +256,9 @@ oort_code oort_engine_chat(oort_engine* engine, const oort_chat* chat, const oor
     *result = nullptr;
     Need(engine, "engine");
     Need(chat, "chat");
-    *result = oort::c_api::Generate(
-        *engine, oort::c_api::EncodeChat(*engine->model, *chat, options), options, on_piece, user);
+    oort::c_api::CheckOutside(engine);
+    *result = oort::c_api::Generate(*engine, oort::c_api::ChatOf(*engine, *chat, options), options,
+                                    on_piece, user);
   });
 }
 
@@ -317,6 +324,21 @@ oort_code oort_engine_submit(oort_engine* engine, const int32_t* prompt, size_t 
     *request = nullptr;
     Need(engine, "engine");
     *request = oort::c_api::Submit(*engine, oort::c_api::TokensOf(prompt, count), options,
+                                   {on_piece, on_ready, user})
+                   .release();
+  });
+}
+
+oort_code oort_engine_submit_chat(oort_engine* engine, const oort_chat* chat,
+                                  const oort_options* options, oort_on_piece on_piece,
+                                  oort_on_ready on_ready, void* user, oort_request** request,
+                                  oort_error** error) {
+  return AtBorder(error, [&] {
+    Need(request, "request");
+    *request = nullptr;
+    Need(engine, "engine");
+    Need(chat, "chat");
+    *request = oort::c_api::Submit(*engine, oort::c_api::ChatOf(*engine, *chat, options), options,
                                    {on_piece, on_ready, user})
                    .release();
   });

@@ -57,6 +57,20 @@ ChatInputs InputsOf(const oort_chat& chat, const oort_options* options) {
   return inputs;
 }
 
+/// A message as JSON, with so many pictures before its text.
+std::string MessageOf(std::string_view role, std::string_view text, size_t pictures) {
+  const ChatMessage message{std::string(role), std::string(text)};
+  const std::string list = ToJson({&message, 1});
+  const std::string plain = list.substr(1, list.size() - 2);  // without the brackets
+  if (pictures == 0) return plain;
+  json::OrderedJson object = json::OrderedJson::parse(plain);
+  json::OrderedJson content = json::OrderedJson::array();
+  for (size_t i = 0; i < pictures; ++i) content.push_back({{"type", "image"}});
+  content.push_back({{"type", "text"}, {"text", std::move(object["content"])}});
+  object["content"] = std::move(content);
+  return object.dump();
+}
+
 std::string TemplateOf(const oort_options* options) {
   return Settings(options).Text("chat_template").value_or("default");
 }
@@ -72,9 +86,19 @@ std::vector<int32_t> EncodeText(const LanguageModel& model, std::string_view tex
   return model.tokenizer().Encode(text, encode);
 }
 
-std::vector<int32_t> EncodeChat(const LanguageModel& model, const oort_chat& chat,
-                                const oort_options* options) {
-  return model.EncodeChat(InputsOf(chat, options), TemplateOf(options));
+EncodedChat EncodeChat(const std::shared_ptr<const LanguageModel>& model, PictureShelf& shelf,
+                       const oort_chat& chat, const oort_options* options) {
+  if (chat.placed < chat.pictures.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the chat ends with a picture: add the message that it belongs to");
+  }
+  EncodedChat encoded;
+  for (const ChatPicture& picture : chat.pictures) {
+    encoded.pictures.push_back(picture(model, shelf));
+  }
+  encoded.tokens =
+      model->EncodeChat(InputsOf(chat, options), TemplateOf(options), {}, encoded.pictures);
+  return encoded;
 }
 
 }  // namespace oort::c_api
@@ -164,9 +188,9 @@ oort_code oort_chat_add(oort_chat* chat, const char* role, const char* text, siz
     Need(chat, "chat");
     Need(role, "role");
     const std::string_view view = oort::c_api::View(text, length, "text");
-    const oort::ChatMessage message{role, std::string(view)};
-    const std::string list = oort::ToJson({&message, 1});
-    chat->messages.push_back(list.substr(1, list.size() - 2));  // without the brackets
+    chat->messages.push_back(
+        oort::c_api::MessageOf(role, view, chat->pictures.size() - chat->placed));
+    chat->placed = chat->pictures.size();
   });
 }
 
@@ -180,6 +204,7 @@ oort_code oort_chat_add_json(oort_chat* chat, const char* message, size_t length
       throw oort::Error(oort::ErrorCode::kInvalidArgument, "a message is a JSON object");
     }
     chat->messages.emplace_back(view);
+    chat->placed = chat->pictures.size();  // which parts have them shows when the chat is encoded
   });
 }
 
@@ -193,7 +218,9 @@ oort_code oort_model_encode_chat(const oort_model* model, const oort_chat* chat,
     Need(count, "count");
     Need(model, "model");
     Need(chat, "chat");
-    oort::c_api::GiveTokens(oort::c_api::EncodeChat(*model->model, *chat, options), tokens, count);
+    const oort::c_api::EncodedChat encoded =
+        oort::c_api::EncodeChat(model->model, *model->shelf, *chat, options);
+    oort::c_api::GiveTokens(encoded.tokens, tokens, count);
   });
 }
 

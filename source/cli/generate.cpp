@@ -8,7 +8,6 @@
 #include "cli/constraint_options.h"
 #include "cli/language.h"
 #include "cli/pictures.h"
-#include "llm/encoder_decoder.h"
 
 namespace oort::cli {
 namespace {
@@ -69,7 +68,14 @@ EncodedTalk ReadTalk(const GenerateArguments& options,
                      const std::shared_ptr<const LanguageModel>& model) {
   const std::string text = ReadPrompt(options);
   CheckPrompt(text);
-  if (options.raw) return {model->tokenizer().Encode(text), {}};
+  // Encoder-decoders were trained to answer a text as it is.
+  const bool plain = model->info().encodes_prompts && !model->has_chat_template();
+  if (plain && !options.system.empty()) {
+    throw UsageError("--system needs a chat template, and this model has none");
+  }
+  if (options.raw || (plain && options.images.empty())) {
+    return {model->tokenizer().Encode(text), {}};
+  }
   std::vector<Said> messages;
   if (!options.system.empty()) messages.push_back({"system", options.system, {}});
   messages.push_back({"user", text, ReadPictures(options, model)});
@@ -129,7 +135,7 @@ EngineOptions EngineFor(const GenerateArguments& options, const LanguageModel& m
   EngineOptions engine = options.language.ForEngine(model);
   if (options.Made() == 1 || engine.memory_limit > 0) return engine;
   const int64_t context = engine.cache_tokens > 0 ? engine.cache_tokens : model.info().context;
-  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
+  const int64_t prompt = model.info().encodes_prompts ? 1 : std::ssize(request.prompt);
   if (prompt > context) return engine;
   request.max_tokens = std::min(request.max_tokens, context - prompt + 1);
   engine.cache_tokens = options.Made() * KvCache::kBlockTokens *
@@ -142,66 +148,8 @@ void PrintAnswers(const GenerateResult& result) {
   for (const GeneratedAnswer& other : result.others) std::cout << "\n---\n\n" << other.text << '\n';
 }
 
-/// What an encoder-decoder cannot do: it reads one text and writes one answer.
-void CheckTextArguments(const GenerateArguments& options) {
-  const auto refuse = [](bool given, const std::string& what) {
-    if (given) throw UsageError(what + " is not for encoder-decoders (t5, mt5, bart)");
-  };
-  refuse(!options.system.empty(), "--system");
-  refuse(!options.lora.empty(), "--lora");
-  refuse(!options.images.empty(), "--image");
-  refuse(!options.language.draft.empty(), "--draft");
-  refuse(!options.language.ranks.empty(), "--ranks");
-  refuse(options.Made() > 1 || options.beams.width > 0, "--n, --best-of or --beams");
-  refuse(!options.answer.stops.empty(), "--stop");
-  refuse(options.form.Spec().has_value(), "a form for the answer");
-  refuse(options.logprobs >= 0, "--logprobs");
-  refuse(options.min_tokens > 0, "--min-tokens");
-  if (options.language.device.Get().type != DeviceType::kCpu) {
-    throw Error(ErrorCode::kUnsupported,
-                "encoder-decoders run on the CPU alone: leave out the GPU");
-  }
-}
-
-/// An answer of T5 or BART: no chat template, and no engine.
-int GenerateFromText(const GenerateArguments& options) {
-  CheckTextArguments(options);
-  EncoderDecoderOptions load;
-  load.threads = options.language.threads;
-  load.isa = options.language.isa;
-  EncoderDecoder model(options.language.model, load);
-  const Tokenizer tokenizer = model.ReadTokenizer();
-  const std::string text = ReadPrompt(options);
-  CheckPrompt(text);
-  const std::vector<int32_t> prompt = tokenizer.Encode(text);
-  Sampler sampler(options.answer.sampling);
-  TokenStream stream(tokenizer);
-  InterruptFlag interrupt;
-  bool cancelled = false;
-  const TextAnswer answer = model.Answer(prompt, sampler, options.answer.max_tokens,
-                                         options.ignore_end, [&](int32_t token) {
-                                           if (!options.json)
-                                             std::cout << stream.Push(token) << std::flush;
-                                           cancelled = interrupt.Take();
-                                           return !cancelled;
-                                         });
-  if (options.json) {
-    Print(std::cout, {{"model", options.language.model},
-                      {"text", tokenizer.Decode(answer.tokens)},
-                      {"token_ids", answer.tokens},
-                      {"prompt_token_ids", prompt},
-                      {"finish_reason", cancelled      ? "cancelled"
-                                        : answer.ended ? "stop"
-                                                       : "length"}});
-  } else {
-    std::cout << stream.Flush() << '\n';
-  }
-  return cancelled ? kInterrupted : 0;
-}
-
 int Generate(GenerateArguments& options) {
   options.Settle();
-  if (IsEncoderDecoder(options.language.model)) return GenerateFromText(options);
   using Clock = std::chrono::steady_clock;
   const Clock::time_point start = Clock::now();
   if (!options.lora.empty()) options.language.adapters = {{"lora", options.lora}};

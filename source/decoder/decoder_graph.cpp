@@ -19,8 +19,19 @@ size_t IntOf(const Operator& op, const std::string& name) {
 
 }  // namespace
 
-DecoderGraph::DecoderGraph(Graph written) : graph(std::move(written)) {
+size_t WeightBytes(const Graph& graph) {
+  size_t bytes = 0;
   std::set<const Buffer*> seen;  // a head may be the embeddings
+  for (const Operator& op : graph.operators) {
+    for (const auto& [name, tensor] : op.attributes) {
+      if (seen.insert(tensor.buffer().get()).second) bytes += tensor.bytes();
+    }
+  }
+  return bytes;
+}
+
+DecoderGraph::DecoderGraph(Graph written)
+    : graph(std::move(written)), weight_bytes(WeightBytes(graph)) {
   for (const Operator& op : graph.operators) {
     if (op.type == "oort.PagedAttention") attention.push_back(op.name);
     const auto original = op.params.find("original_context");
@@ -34,7 +45,6 @@ DecoderGraph::DecoderGraph(Graph written) : graph(std::move(written)) {
       const bool is_mixture = op.type == "oort.ExpertMixture" && experts > 0;
       const size_t read = is_mixture ? tensor.bytes() / experts * used : tensor.bytes();
       if (op.type != "oort.QuantizedEmbedding") step_bytes += read;
-      if (seen.insert(tensor.buffer().get()).second) weight_bytes += tensor.bytes();
     }
   }
 }

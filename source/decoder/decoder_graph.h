@@ -28,6 +28,9 @@ struct DecoderGraph {
   DecoderGraph() = default;
 };
 
+/// Of all weights of a graph, those that operators share once.
+size_t WeightBytes(const Graph& graph);
+
 /// A second output: the token that greedy sampling picks of each row. Where it `may_skip_logits`,
 /// it is computed without them if they are nothing but products with one weight.
 void AddArgmax(Graph& graph, bool may_skip_logits);

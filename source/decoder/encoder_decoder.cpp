@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "decoder/encoder_decoder.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/problems.h"
 #include "cpu/activation.h"
+#include "decoder/relative_position.h"
 #include "decoder/table_writer.h"
 #include "oort/error.h"
 
@@ -20,11 +22,17 @@ class StackWriter : TableWriter {
       : TableWriter(used), config_(files.config), names_(files.config.names) {}
 
   Graph WriteEncoder() {
-    int x = Embed(names_.encoder);
+    const int tokens = Input(DType::kI32, Unknown(1));
+    int x =
+        Embed(names_.encoder, tokens, config_.positions > 0 ? Input(DType::kI32, Unknown(1)) : -1);
     const int bias = config_.buckets > 0 ? Input(DType::kF32, Unknown(4)) : -1;
     for (int64_t i = 0; i < config_.encoder_layers; ++i) {
       const std::string layer = LayerName(names_.encoder, i);
-      x = SelfAttention(layer, x, bias, nullptr);
+      x = SelfAttention(layer, x, [&](const std::string& name, int in) {
+        const int query = Heads(name + "query", Projected(name, names_.query, in));
+        const std::vector<int> sides = KeysAndValues(name, in);
+        return Attend(name, {query, sides[0], sides[1]}, bias, config_.attention_scale, Inner());
+      });
       x = FeedForward(layer + std::string(names_.encoder_feed), x, config_.encoder_intermediate);
     }
     x = FinalNorm(names_.encoder, x);
@@ -36,29 +44,24 @@ class StackWriter : TableWriter {
     return Finish(outputs);
   }
 
-  Graph WriteDecoder() {
-    int x = Embed(names_.decoder);
-    const int mask = Input(DType::kF32, Unknown(4));
-    std::vector<std::pair<int, int>> cached, heard;
-    for (auto* sides : {&cached, &heard}) {
-      for (int64_t i = 0; i < config_.decoder_layers; ++i) {
-        const int keys = Input(DType::kF32, Unknown(4));
-        sides->emplace_back(keys, Input(DType::kF32, Unknown(4)));
-      }
-    }
-    std::vector<int> outputs = {-1};
+  /// `bias`: of distances, for each head; undefined where there is none.
+  Graph WriteDecoder(const Tensor& bias) {
+    const int tokens = Input(DType::kI32, Unknown(1));
+    const int positions = Input(DType::kI32, Unknown(1));
+    const int wanted = Input(DType::kI32, Unknown(1));
+    int x = Embed(names_.decoder, tokens, positions);
     for (int64_t i = 0; i < config_.decoder_layers; ++i) {
-      const auto index = static_cast<size_t>(i);
       const std::string layer = LayerName(names_.decoder, i);
-      std::pair<int, int> sides = cached[index];
-      x = SelfAttention(layer, x, mask, &sides);
-      outputs.push_back(sides.first);
-      outputs.push_back(sides.second);
-      x = CrossAttention(layer, x, heard[index]);
+      x = SelfAttention(layer, x, [&](const std::string& name, int in) {
+        return AttendCached(name, i, in, bias);
+      });
+      x = CrossAttention(layer, i, x);
       x = FeedForward(layer + std::string(names_.decoder_feed), x, config_.decoder_intermediate);
     }
-    outputs[0] = Head(FinalNorm(names_.decoder, x));
-    return Finish(outputs);
+    Written select{"torch.index_select", "wanted"};
+    select.Set("dim", Value(int64_t{0}));
+    x = graph_.AddOne(std::move(select), {x, wanted});
+    return Finish({Head(FinalNorm(names_.decoder, x))});
   }
 
  private:
@@ -69,16 +72,17 @@ class StackWriter : TableWriter {
     return Joined(stack, names_.layers) + std::to_string(index) + ".";
   }
 
-  int Embed(std::string_view stack) {
-    const int tokens = Input(DType::kI32, Unknown(1));
+  /// `positions` are not read by families that have none.
+  int Embed(std::string_view stack, int tokens, int positions) {
     const StoredMatrix words =
         Matrix(std::string(names_.shared), config_.vocabulary, config_.hidden);
     int x = Lookup(Joined(stack, "tokens"), words, tokens, config_.embedding_scale);
     if (config_.positions > 0) {
       const std::string name = Joined(stack, names_.positions);
       const int64_t rows = config_.positions + EncoderDecoderConfig::kPositionOffset;
-      const int places =
-          Lookup(name, Matrix(name, rows, config_.hidden), Input(DType::kI32, Unknown(1)), 1);
+      const std::string offset = std::to_string(EncoderDecoderConfig::kPositionOffset);
+      const int moved = Expression(name + ".moved", "add(@0," + offset + ")", {positions});
+      const int places = Lookup(name, Matrix(name, rows, config_.hidden), moved, 1);
       x = Expression(name, "add(@0,@1)", {x, places});
     }
     return names_.first_norm.empty() ? x : Norm(Joined(stack, names_.first_norm), x);
@@ -99,28 +103,38 @@ class StackWriter : TableWriter {
     return config_.post_norms ? Norm(norm, half(x, x)) : half(Norm(norm, x), x);
   }
 
-  /// `sides`: keys and values so far, which become those of these tokens.
-  int SelfAttention(const std::string& layer, int x, int mask, std::pair<int, int>* sides) {
+  /// `attend` gives what attention finds for the tokens, before the projection of its output.
+  template <typename Attended>
+  int SelfAttention(const std::string& layer, int x, const Attended& attend) {
     const std::string name = Joined(layer, names_.self_attention);
-    return AddHalf(Joined(layer, names_.self_norm), x, [&](int in, int sum) {
-      const int query = Heads(name + "query", Linear(Joined(name, names_.query), {in}, Inner()));
-      const std::vector<int> own = KeysAndValues(name, in);
-      int keys = own[0], values = own[1];
-      if (sides != nullptr) {
-        keys = Behind(name + "keys", sides->first, own[0]);
-        values = Behind(name + "values", sides->second, own[1]);
-        *sides = {own[0], own[1]};
-      }
-      return Output(name, Attend(name, query, keys, values, mask), sum);
+    return AddHalf(Joined(layer, names_.self_norm), x,
+                   [&](int in, int sum) { return Output(name, attend(name, in), sum); });
+  }
+
+  int AttendCached(const std::string& name, int64_t layer, int in, const Tensor& bias) {
+    Written attend{"oort.PagedAttention", name + "attention"};
+    SetHeads(attend, layer).Set("kv_heads", Value(config_.heads));
+    if (bias.defined()) attend.Attach("distance_bias", bias);
+    return graph_.AddOne(std::move(attend),
+                         {Projected(name, names_.query, in), Projected(name, names_.key, in),
+                          Projected(name, names_.value, in)});
+  }
+
+  int CrossAttention(const std::string& layer, int64_t index, int x) {
+    const std::string name = Joined(layer, names_.cross_attention);
+    return AddHalf(Joined(layer, names_.cross_norm), x, [&](int in, int sum) {
+      Written attend{"oort.TextAttention", name + "attention"};
+      SetHeads(attend, index);
+      return Output(name, graph_.AddOne(std::move(attend), {Projected(name, names_.query, in)}),
+                    sum);
     });
   }
 
-  int CrossAttention(const std::string& layer, int x, const std::pair<int, int>& heard) {
-    const std::string name = Joined(layer, names_.cross_attention);
-    return AddHalf(Joined(layer, names_.cross_norm), x, [&](int in, int sum) {
-      const int query = Heads(name + "query", Linear(Joined(name, names_.query), {in}, Inner()));
-      return Output(name, Attend(name, query, heard.first, heard.second, -1), sum);
-    });
+  Written& SetHeads(Written& attend, int64_t layer) const {
+    return attend.Set("layer", Value(layer))
+        .Set("heads", Value(config_.heads))
+        .Set("head_dim", Value(config_.head_dim))
+        .Set("scale", Value(static_cast<double>(config_.attention_scale)));
   }
 
   int FeedForward(const std::string& name, int x, int64_t intermediate) {
@@ -137,10 +151,12 @@ class StackWriter : TableWriter {
 
   int64_t Inner() const { return config_.heads * config_.head_dim; }
 
+  int Projected(const std::string& name, std::string_view part, int in) {
+    return Linear(Joined(name, part), {in}, Inner());
+  }
   std::vector<int> KeysAndValues(const std::string& name, int in) {
-    const int keys = Linear(Joined(name, names_.key), {in}, Inner());
-    const int values = Linear(Joined(name, names_.value), {in}, Inner());
-    return {Heads(name + "key", keys), Heads(name + "value", values)};
+    return {Heads(name + "key", Projected(name, names_.key, in)),
+            Heads(name + "value", Projected(name, names_.value, in))};
   }
   int Output(const std::string& name, int attended, int sum) {
     return Linear(Joined(name, names_.output), {attended, sum}, config_.hidden, Inner());
@@ -148,14 +164,6 @@ class StackWriter : TableWriter {
 
   int Heads(const std::string& name, int x) {
     return SplitHeads(name, x, config_.heads, config_.head_dim);
-  }
-  int Attend(const std::string& name, int query, int keys, int values, int mask) {
-    return TableWriter::Attend(name, {query, keys, values}, mask, config_.attention_scale, Inner());
-  }
-  int Behind(const std::string& name, int before, int now) {
-    Written join{"torch.cat", name};
-    join.Set("dim", Value(int64_t{2}));
-    return graph_.AddOne(std::move(join), {before, now});
   }
 
   int FinalNorm(std::string_view stack, int x) {
@@ -215,13 +223,46 @@ bool IsKnownBesides(const EncoderDecoderNames& names, const std::string& name) {
   return false;
 }
 
+/// What a decoder adds to scores of tokens by how far behind the query they are.
+Tensor DecoderBias(const EncoderDecoderFiles& files) {
+  const EncoderDecoderConfig& config = files.config;
+  const std::vector<float> biases = BucketBiases(files, config.names.decoder);
+  if (biases.empty()) return {};
+  // Beyond the largest distance all are in one bucket.
+  const int64_t distances = std::min(config.max_distance, config.most_tokens()) + 1;
+  Tensor table(DType::kF32, Shape{config.heads, distances});
+  float* to = table.data<float>();
+  for (int64_t head = 0; head < config.heads; ++head) {
+    for (int64_t distance = 0; distance < distances; ++distance) {
+      const int64_t bucket = RelativeBucket(-distance, false, config.buckets, config.max_distance);
+      *to++ = biases[static_cast<size_t>(bucket * config.heads + head)];
+    }
+  }
+  return table;
+}
+
 }  // namespace
+
+std::vector<float> BucketBiases(const EncoderDecoderFiles& files, std::string_view stack) {
+  if (files.config.buckets == 0) return {};
+  const std::string name =
+      std::string(stack) + std::string(files.config.names.relative) + ".weight";
+  const PlacedTensor* placed = files.tensors.Find(name);
+  if (placed == nullptr || placed->rank != 2 || placed->rows != files.config.buckets ||
+      placed->columns != files.config.heads) {
+    throw Error(ErrorCode::kInvalidModel,
+                Quote(name) + " should have a bias for each bucket and head");
+  }
+  std::vector<float> biases(static_cast<size_t>(placed->rows * placed->columns));
+  ReadRows(files.tensors.Matrix(name), 0, placed->rows, biases.data());
+  return biases;
+}
 
 EncoderDecoderGraphs BuildEncoderDecoder(const EncoderDecoderFiles& files) {
   UsedTensors used(files.tensors);
   EncoderDecoderGraphs graphs;
   graphs.encoder = StackWriter(files, used).WriteEncoder();
-  graphs.decoder = StackWriter(files, used).WriteDecoder();
+  graphs.decoder = StackWriter(files, used).WriteDecoder(DecoderBias(files));
   for (const auto& [name, placed] : files.tensors.tensors()) {
     if (used.IsUsed(name) || IsKnownBesides(files.config.names, name)) continue;
     throw Error(ErrorCode::kUnsupported, Quote(name) + " has no place in a model of the family " +

@@ -150,6 +150,8 @@ struct CachedSequence {
   int32_t adapter = -1;  ///< see SequenceSlice
   /// Of a prompt with pictures, which outlives the sequence: its tokens below 0 stand for rows.
   const PicturePlaces* pictures = nullptr;
+  /// Of an encoder-decoder, which outlives the sequence, too: the prompt.
+  const EncodedText* text = nullptr;
 };
 
 }  // namespace oort

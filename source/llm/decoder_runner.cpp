@@ -288,15 +288,16 @@ void DecoderRunner::AddSlice(const StepItem& item) {
                                               ? std::span<const int32_t>(&spare_block_, 1)
                                               : item.sequence->blocks.blocks();
   const int32_t adapter = item.sequence == nullptr ? -1 : item.sequence->adapter;
+  const EncodedText* const text = item.sequence == nullptr ? nullptr : item.sequence->text;
   // The CPU's kernels for several tokens of a sequence sum in another order than those for one. A
   // GPU has one kernel for few rows, which needs to know that some of them read what others write.
   if (item.one_by_one && table_ == nullptr) {
     for (int64_t i = 0; i < count; ++i) {
-      slices_.push_back({first + i, 1, position + i, blocks, item.length, adapter});
+      slices_.push_back({first + i, 1, position + i, blocks, item.length, adapter, text});
     }
     return;
   }
-  slices_.push_back({first, count, position, blocks, item.length, adapter});
+  slices_.push_back({first, count, position, blocks, item.length, adapter, text});
 }
 
 /// Kernels are chosen, and runs recorded, for few different numbers. Up to 16 rows a GPU's kernels

@@ -7,6 +7,7 @@
 #include "llm/check_request.h"
 #include "llm/engine_impl.h"
 #include "llm/memory_needs.h"
+#include "llm/text_reader.h"
 #include "llm/vision_tower.h"
 
 namespace oort {
@@ -60,7 +61,8 @@ std::string_view Name(FinishReason reason) {
 std::unique_ptr<Sequence> Engine::Impl::MakeSequence(const Generation& g,
                                                      const Sequence* parent) const {
   auto sequence = std::make_unique<Sequence>();
-  const int64_t prompt = static_cast<int64_t>(g.request.prompt.size());
+  const std::span<const int32_t> beginning = g.group->beginning();
+  const int64_t prompt = std::ssize(beginning);
   sequence->id = g.id;
   sequence->priority = g.request.priority;
   sequence->caller = g.request.caller;
@@ -70,10 +72,12 @@ std::unique_ptr<Sequence> Engine::Impl::MakeSequence(const Generation& g,
   sequence->cached.pictures = pictures ? &*pictures : nullptr;
   sequence->tokens = parent     ? parent->tokens
                      : pictures ? pictures->Marked(g.request.prompt)
-                                : g.request.prompt;
+                                : std::vector<int32_t>(beginning.begin(), beginning.end());
+  sequence->cached.text = g.group->encoded.get();
   sequence->most_length = prompt + std::max<int64_t>(g.most_tokens, 1) - 1;
   // Whoever wants to know of the prompt's tokens has to read all of them.
-  sequence->shares_prefix = g.request.prompt_logprobs < 0;
+  // The tokens of an encoder-decoder are not all that its answer depends on.
+  sequence->shares_prefix = g.request.prompt_logprobs < 0 && !g.group->start_token;
   if (g.group->search) sequence->group = g.group->id + 1;
   return sequence;
 }
@@ -97,7 +101,12 @@ int64_t Engine::Impl::Submit(GenerateRequest request) {
   if (!request.adapter.empty() && model->FindAdapter(request.adapter) < 0) {
     throw Error(ErrorCode::kInvalidArgument, "the model has no adapter " + Quote(request.adapter));
   }
-  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
+  if (model->info().encodes_prompts) {
+    if (request.prompt_logprobs >= 0) throw NotOfEncoderDecoders("what a prompt's tokens had");
+    model->CheckPrompt(request.prompt);
+  }
+  const bool encodes = model->info().encodes_prompts;
+  const int64_t prompt = encodes ? 1 : std::ssize(request.prompt);
   const int64_t room = std::min(cache_tokens, model->info().context) - prompt;
   if (room < 0) {
     throw Error(ErrorCode::kLimit, "the prompt has " + std::to_string(prompt) +
@@ -120,6 +129,8 @@ int64_t Engine::Impl::Submit(GenerateRequest request) {
     }
   }
   const auto group = std::make_shared<AnswerGroup>(next_id, std::move(request));
+  group->start_token = model->facts().start_token;
+  group->first_token = model->facts().first_token;
   if (!group->request.pictures.empty()) group->pictures = PlacesOf(*model, group->request);
   group->most_tokens = wanted < 0 ? most : std::min(wanted, most);
   if (width > 0) {
@@ -193,6 +204,18 @@ bool Engine::Impl::ReadsAgain(Generation& g) {
   return true;
 }
 
+/// The prompt of an encoder-decoder is read before the first step of its answers. False where that
+/// went wrong.
+bool Engine::Impl::ReadsText(Generation& g) {
+  if (!g.group->encoded) {
+    const Clock::time_point start = Clock::now();
+    Attempt(g, [&] { g.group->encoded = model->EncodePrompt(g.request.prompt); });
+    g.result.timings.prompt_seconds += SecondsSince(start);
+  }
+  g.sequence->cached.text = g.group->encoded.get();
+  return g.group->encoded != nullptr;
+}
+
 /// What the scheduler hands out becomes one step, or several where a step has no room for all.
 void Engine::Impl::StepShares(std::span<const StepShare> shares) {
   const size_t most = static_cast<size_t>(step_rows());
@@ -203,6 +226,7 @@ void Engine::Impl::StepShares(std::span<const StepShare> shares) {
     const bool is_answer = share.sequence->pending() == 1;
     if (g.finished || (is_answer && ReadsAgain(g))) continue;
     g.Start(Clock::now());
+    if (g.group->start_token && !ReadsText(g)) continue;
     if (!is_answer && g.request.prompt_logprobs >= 0 && g.result.tokens.empty()) {
       StepReporting(g, share.count);
       continue;

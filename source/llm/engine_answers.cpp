@@ -13,6 +13,12 @@ void FailRefused(int32_t token) {
 /// answer is complete and none may.
 bool Engine::Impl::FindAllowed(Generation& g) {
   allowed.clear();
+  if (g.is_forced()) {
+    const auto token = static_cast<size_t>(*g.group->first_token);
+    allowed.assign((static_cast<size_t>(runner.vocabulary()) + 31) / 32, 0);
+    allowed[token / 32] = uint32_t{1} << (token % 32);
+    return true;
+  }
   const bool forbids_end = g.forbids_end();
   if (!g.constraint && !forbids_end) return true;
   const size_t words = (static_cast<size_t>(runner.vocabulary()) + 31) / 32;
@@ -104,7 +110,7 @@ void Engine::Impl::ForkAnswers(Generation& first, const StepRows& rows, size_t r
 
 void Engine::Impl::AcceptToken(Generation& g, const SampledToken& sampled) {
   if (g.result.tokens.empty()) g.SetFirstToken();
-  const bool early = g.must_go_on();
+  const bool early = g.must_go_on(), forced = g.is_forced();
   ++counts.generated_tokens;
   g.result.tokens.push_back(sampled.token);
   g.sequence->tokens.push_back(sampled.token);
@@ -115,7 +121,8 @@ void Engine::Impl::AcceptToken(Generation& g, const SampledToken& sampled) {
   const bool ended =
       (!g.request.ignore_end && model->IsEnd(sampled.token)) ||
       std::ranges::find(g.request.stop_tokens, sampled.token) != g.request.stop_tokens.end();
-  if (g.constraint && !ended && !g.constraint->Accept(sampled.token)) FailRefused(sampled.token);
+  if (g.constraint && !ended && !forced && !g.constraint->Accept(sampled.token))
+    FailRefused(sampled.token);
   std::string text = g.text && !ended ? g.text->Push(sampled.token) : std::string();
   if (!early) text = g.stops.Add(text);
   Emit(g, sampled, text);

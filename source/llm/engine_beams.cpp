@@ -87,13 +87,16 @@ Generation& Engine::Impl::ForkBeam(Generation& parent,
 
 void Engine::Impl::Extend(Generation& g, const BeamStep& step,
                           std::span<const TokenLogprob> top_tokens) {
+  const bool forced = g.is_forced();
   ++counts.generated_tokens;
   g.group->search->Append(g.result, step.token, top_tokens);
   g.result.score = step.score;
   g.sequence->tokens.push_back(step.token.token);
   g.sampler.Accept(step.token.token);
   g.scored = false;
-  if (g.constraint && !g.constraint->Accept(step.token.token)) FailRefused(step.token.token);
+  if (g.constraint && !forced && !g.constraint->Accept(step.token.token)) {
+    FailRefused(step.token.token);
+  }
 }
 
 }  // namespace oort

@@ -157,6 +157,7 @@ struct Engine::Impl {
     return most > 0 && length > most;
   }
   bool ReadsAgain(Generation& generation);
+  bool ReadsText(Generation& generation);
   void StepShares(std::span<const StepShare> shares);
   void StepTogether(std::span<const StepPart> parts);
   void StepEachAlone(std::span<const StepPart> parts);

@@ -35,7 +35,7 @@ Generation::Generation(int64_t number, std::shared_ptr<AnswerGroup> of, int inde
       stops(request.stops),
       constraint(request.constraint ? request.constraint->Clone() : nullptr),
       most_tokens(group->most_tokens) {
-  sampler.AddPrompt(request.prompt);
+  sampler.AddPrompt(group->beginning());
   result.index = index;
   result.timings.arrived = group->result.timings.arrived;
   ++group->live;

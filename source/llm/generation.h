@@ -42,9 +42,18 @@ struct AnswerGroup {
   std::optional<BeamSearch> search;
   std::vector<Generation*> beams;  ///< that run
   std::optional<PicturePlaces> pictures;
+  /// Of an encoder-decoder: what its decoder begins with, the token that comes first, and the
+  /// prompt, once it is read.
+  std::optional<int32_t> start_token, first_token;
+  std::shared_ptr<const EncodedText> encoded;
 
   AnswerGroup(int64_t number, GenerateRequest wanted);
   int64_t made() const { return std::max({request.n, request.best_of, request.beams.width}); }
+  /// What is in the cache before an answer.
+  std::span<const int32_t> beginning() const {
+    return start_token ? std::span<const int32_t>(&*start_token, 1)
+                       : std::span<const int32_t>(request.prompt);
+  }
   bool picks_best() const { return request.best_of > request.n; }
   /// What Take gives, when all answers have ended.
   GenerateResult Assemble(const LanguageModel& model);
@@ -92,13 +101,16 @@ struct Generation {
   bool must_go_on() const {
     return static_cast<int64_t>(result.tokens.size()) < request.min_tokens;
   }
+  /// Whether its next token is one that every answer begins with.
+  bool is_forced() const { return group->first_token && result.tokens.empty(); }
   /// Whether tokens that would end it may not come next.
   bool forbids_end() const {
     return must_go_on() && (!request.ignore_end || !request.stop_tokens.empty());
   }
   /// Whether its next token is one of all, as the sampler draws it: where the logits are will do.
   bool only_draws() const {
-    return OnlyDraws(sampler.options()) && !constraint && !group->search && !forbids_end();
+    return OnlyDraws(sampler.options()) && !constraint && !group->search && !forbids_end() &&
+           !is_forced();
   }
   bool picks_argmax() const { return only_draws() && PicksArgmax(sampler.options()); }
 };

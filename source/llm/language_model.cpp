@@ -9,6 +9,7 @@
 #include "decoder/cut_weights.h"
 #include "decoder/decoder.h"
 #include "decoder/decoder_graph.h"
+#include "decoder/encoder_decoder.h"
 #include "decoder/pipeline.h"
 #include "decoder/quantized_checkpoint.h"
 #include "decoder/random_checkpoint.h"
@@ -17,11 +18,14 @@
 #include "llm/load_on_ranks.h"
 #include "llm/rank_device.h"
 #include "llm/rank_group.h"
+#include "llm/text_reader.h"
 #include "llm/vision_tower.h"
 #include "parser/adapter/adapter.h"
 #include "parser/checkpoint/checkpoint.h"
+#include "parser/checkpoint/contents.h"
 #include "parser/checkpoint/families.h"
 #include "parser/checkpoint/tokenizer_source.h"
+#include "parser/huggingface/encoder_decoder.h"
 #include "text/json.h"
 #include "tokenizer/tokenizer_of.h"
 
@@ -118,6 +122,7 @@ struct LanguageModel::Impl {
   bool exact = false;          ///< activations stay f32
   std::vector<std::string> adapters;
   std::unique_ptr<VisionTower> vision;  ///< null where no pictures are read
+  std::unique_ptr<TextReader> reader;   ///< of an encoder-decoder
   std::shared_ptr<RankGroup> group;     ///< null for one rank
   int64_t kv_heads = 0, kv_layers = 0;  ///< of this rank
 
@@ -205,6 +210,36 @@ LanguageModelOptions OptionsOfRank(LanguageModelOptions options, RankGroup* grou
   return options;
 }
 
+/// What encoder-decoders cannot do.
+void CheckEncoderDecoderOptions(const LanguageModelOptions& options) {
+  const RankOptions& ranks = options.ranks;
+  const std::pair<bool, const char*> given[] = {
+      {options.device.type != DeviceType::kCpu, "a GPU"},
+      {!options.adapters.empty(), "a LoRA adapter"},
+      {!options.weights.empty(), "rounding weights while they are loaded"},
+      {ranks.count > 1 || ranks.mpi || ranks.tcp.ranks > 0 || ranks.lone >= 0, "running on ranks"}};
+  for (const auto& [is_given, what] : given) {
+    if (is_given) throw NotOfEncoderDecoders(what);
+  }
+}
+
+LanguageModelInfo InfoOf(const EncoderDecoderFiles& files, const DecoderGraph& decoder) {
+  const EncoderDecoderConfig& config = files.config;
+  LanguageModelInfo info;
+  info.family = config.family;
+  info.encodes_prompts = true;
+  info.layers = config.decoder_layers;
+  info.hidden = config.hidden;
+  info.heads = info.kv_heads = config.heads;
+  info.head_dim = config.head_dim;
+  info.vocabulary = config.vocabulary;
+  info.context = config.most_tokens();
+  info.file_bytes = files.bytes;
+  info.weight_bytes = decoder.weight_bytes;
+  info.step_bytes = decoder.step_bytes;
+  return info;
+}
+
 std::vector<LoraAdapter> ReadAdapters(const std::vector<AdapterFile>& files,
                                       std::vector<std::string>& names) {
   std::vector<LoraAdapter> adapters;
@@ -230,6 +265,7 @@ LanguageModel::~LanguageModel() = default;
 
 std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::path& path,
                                                          const LanguageModelOptions& options) {
+  if (IsEncoderDecoder(path)) return LoadEncoderDecoder(path, options);
   return LoadOnRanks(options, [path, options](const std::shared_ptr<RankGroup>& group) {
     return LoadRank(path, OptionsOfRank(options, group.get()), group);
   });
@@ -291,6 +327,27 @@ std::shared_ptr<const LanguageModel> LanguageModel::LoadRank(
   });
 }
 
+std::shared_ptr<const LanguageModel> LanguageModel::LoadEncoderDecoder(
+    const std::filesystem::path& path, LanguageModelOptions options) {
+  return Guarded([&] {
+    CheckEncoderDecoderOptions(options);
+    // T5 was trained in bf16, and its sums outgrow f16.
+    options.exact = options.exact.value_or(true);
+    const EncoderDecoderFiles files = ReadEncoderDecoder(path);
+    EncoderDecoderGraphs graphs = BuildEncoderDecoder(files);
+    auto impl = std::make_unique<Impl>();
+    DecoderGraph decoder(std::move(graphs.decoder));
+    CheckpointContents texts;
+    ReadCompanions(path, texts);
+    impl->Fill(texts.tokenizer, texts.templates, files.config.end_tokens);
+    impl->info = InfoOf(files, decoder);
+    impl->reader = std::make_unique<TextReader>(files, std::move(graphs.encoder),
+                                                LoadingOf(options, *options.exact));
+    impl->info.weight_bytes += impl->reader->weight_bytes();
+    return Finish(std::move(impl), std::move(decoder), options);
+  });
+}
+
 std::shared_ptr<const LanguageModel> LanguageModel::Random(std::string_view name,
                                                            std::string_view weights, int64_t group,
                                                            const LanguageModelOptions& options) {
@@ -335,6 +392,10 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
                     error.what() + "): convert them to fewer bits (int8, int4)");
   }
   impl->facts = FactsOf(*impl->graph, impl->exact, decoder.short_context, decoder.attention);
+  if (impl->reader) {
+    impl->facts.start_token = impl->reader->config().start_token;
+    impl->facts.first_token = impl->reader->config().forced_first;
+  }
   if (!alone) {
     impl->group->Agree(digest, SummaryOf(impl->info, options));
     ConnectGpus(impl->group->collective(), options);
@@ -446,6 +507,24 @@ std::vector<int32_t> LanguageModel::EncodeChat(
     }
     return tokenizer().Encode(chat.text, {.add_special = false, .parse_special = true}, chat.user);
   });
+}
+
+std::shared_ptr<const EncodedText> LanguageModel::EncodePrompt(
+    std::span<const int32_t> tokens) const {
+  return Guarded([&] {
+    CheckPrompt(tokens);
+    return impl_->reader->Read(tokens);
+  });
+}
+
+void LanguageModel::CheckPrompt(std::span<const int32_t> tokens) const {
+  if (impl_->reader) return impl_->reader->Check(tokens);
+  throw Error(ErrorCode::kUnsupported, "a decoder reads its prompt itself: it has no encoder");
+}
+
+ReaderMemory LanguageModel::reader_memory() const {
+  if (impl_->reader) return impl_->reader->memory();
+  return impl_->vision ? impl_->vision->memory() : ReaderMemory{};
 }
 
 const PictureFormat* LanguageModel::picture_format() const {

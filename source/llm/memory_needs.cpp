@@ -41,10 +41,13 @@ MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t tokens, int64
   const Tensor one = Tensor::Meta(DType::kI32, Shape{1});
   const MemoryReport memory = model.graph()->Plan({one, one, one}, threads).memory;
   const bool on_host = model.graph()->device().type == DeviceType::kCpu;
+  // What reads pictures and prompts runs between steps, but keeps its memory.
+  const ReaderMemory reader = on_host ? model.reader_memory() : ReaderMemory{};
   MemoryNeeds needs;
-  needs.weights = on_host ? memory.weights : memory.device_weights;
-  needs.activations =
-      std::max(StepBytes(model, chunk, 1, threads), StepBytes(model, together, together, threads));
+  needs.weights = CheckedAdd(on_host ? memory.weights : memory.device_weights, reader.weights);
+  needs.activations = CheckedAdd(
+      std::max(StepBytes(model, chunk, 1, threads), StepBytes(model, together, together, threads)),
+      reader.activations);
   needs.block = KvCache::BlockBytes(model.kv_shape(kv));
   if (!on_host) {
     // SequenceTable: four numbers for each token, and one for each sequence that has the block. The

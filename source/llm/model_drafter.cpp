@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/problems.h"
+#include "llm/text_reader.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -29,6 +30,9 @@ uint8_t SurenessOfProbability(double probability) {
 }  // namespace
 
 void CheckSameVocabulary(const LanguageModel& model, const LanguageModel& draft) {
+  if (model.info().encodes_prompts || draft.info().encodes_prompts) {
+    throw NotOfEncoderDecoders("drafting by another model");
+  }
   const int64_t size = model.info().vocabulary, other = draft.info().vocabulary;
   if (std::abs(size - other) > kMostPadding) {
     FailVocabulary("it has " + std::to_string(other) + " tokens, and the model " +

@@ -5,8 +5,8 @@
 #include <bit>
 #include <numeric>
 
+#include "decoder/relative_position.h"
 #include "decoder/text_encoder.h"
-#include "llm/relative_position.h"
 #include "oort/error.h"
 #include "oort/runtime_graph.h"
 #include "oort/source.h"

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/checked.h"
+#include "decoder/decoder_graph.h"
 #include "decoder/vision.h"
 #include "oort/error.h"
 #include "text/json.h"
@@ -44,10 +46,19 @@ std::string TextOf(const Picture& picture, std::string_view place, const Picture
 VisionTower::VisionTower(const VisionFiles& files, const LoadOptions& load)
     : format_(files.config.format), elements_(files.config.output) {
   Graph graph = BuildVision(files);
-  for (const Operator& op : graph.operators) {
-    for (const auto& [name, tensor] : op.attributes) weight_bytes_ += tensor.bytes();
-  }
+  weight_bytes_ = WeightBytes(graph);
   session_ = std::make_unique<Session>(RuntimeGraph::Build(std::move(graph), load));
+}
+
+ReaderMemory VisionTower::memory() const {
+  const int64_t side = format_.tile;
+  const Tensor tile = Tensor::Meta(DType::kF32, Shape{1, 3, side, side});
+  const MemoryReport report = session_->graph().Plan({tile}, session_->threads()).memory;
+  const Tensor rows =
+      Tensor::Meta(DType::kF32, Shape{format_.most_tiles * format_.tile_tokens, elements_});
+  const size_t pixels = CheckedMultiply(tile.bytes(), static_cast<size_t>(format_.most_tiles));
+  return {.weights = report.weights,
+          .activations = CheckedAdd(report.arena + report.outputs, pixels + rows.bytes())};
 }
 
 void VisionTower::Check(const PictureTiles& tiles) const {

@@ -23,6 +23,8 @@ class VisionTower {
 
   const PictureFormat& format() const { return format_; }
   size_t weight_bytes() const { return weight_bytes_; }
+  /// With what reading the largest picture takes: pixels, activations, and its rows.
+  ReaderMemory memory() const;
   std::shared_ptr<const Picture> Encode(const PictureTiles& tiles) const;
 
  private:

@@ -3,6 +3,7 @@
 
 #include "core/guard.h"
 #include "llm/decoder_runner.h"
+#include "llm/text_reader.h"
 #include "oort/engine.h"
 
 namespace oort {
@@ -19,6 +20,7 @@ void VisitLogits(std::shared_ptr<const LanguageModel> model, std::span<const int
     if (!model || window < 2) {
       throw Error(ErrorCode::kInvalidArgument, "a window has at least two tokens of a model");
     }
+    if (model->info().encodes_prompts) throw NotOfEncoderDecoders("how well a text is predicted");
     const int64_t count = static_cast<int64_t>(tokens.size());
     const int64_t most = std::min(window, count - 1), context = model->info().context;
     if (most > context) {

@@ -116,19 +116,20 @@ PictureReader::PictureReader(std::shared_ptr<const LanguageModel> model,
                              const PictureReaderOptions& options)
     : model_(std::move(model)), options_(options) {}
 
-std::shared_ptr<const Picture> PictureReader::Read(std::span<const std::byte> file,
-                                                   std::string_view name) {
-  const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
+/// `file` tells which picture it is, and make_image() gives its pixels where it is not known yet.
+template <typename MakeImage>
+std::shared_ptr<const Picture> PictureReader::ReadKept(std::string_view file,
+                                                       const MakeImage& make_image) {
   const std::lock_guard lock(mutex_);
-  const auto known = std::ranges::find(kept_, bytes, &Kept::file);
+  const auto known = std::ranges::find(kept_, file, &Kept::file);
   if (known != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, known);
     return known->picture;
   }
   const PictureFormat* const format = model_->picture_format();
   if (format == nullptr) return model_->EncodePicture({});  // says why there are none
-  const PictureTiles tiles = CutTiles(DecodeImage(file, name, options_.most_pixels), *format);
-  Kept read{std::string(bytes), model_->EncodePicture(tiles)};
+  const PictureTiles tiles = CutTiles(make_image(), *format);
+  Kept read{std::string(file), model_->EncodePicture(tiles)};
   const std::shared_ptr<const Picture> picture = read.picture;
   if (read.bytes() > options_.kept_bytes) return picture;
   bytes_ += read.bytes();
@@ -138,6 +139,31 @@ std::shared_ptr<const Picture> PictureReader::Read(std::span<const std::byte> fi
     kept_.pop_back();
   }
   return picture;
+}
+
+std::shared_ptr<const Picture> PictureReader::Read(std::span<const std::byte> file,
+                                                   std::string_view name) {
+  const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
+  return ReadKept(bytes, [&] { return DecodeImage(file, name, options_.most_pixels); });
+}
+
+std::shared_ptr<const Picture> PictureReader::Read(const Image& image) {
+  const int64_t pixels = static_cast<int64_t>(image.width) * image.height;
+  if (image.width < 1 || image.height < 1 || (image.channels != 1 && image.channels != 3) ||
+      std::ssize(image.pixels) != pixels * image.channels) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "a picture has pixels of 1 or 3 channels, as many as its width and height say");
+  }
+  if (pixels > options_.most_pixels) {
+    throw Error(ErrorCode::kLimit, "a picture has at most " + std::to_string(options_.most_pixels) +
+                                       " pixels, this one " + std::to_string(pixels));
+  }
+  // No file begins so.
+  std::string known =
+      '\0' + std::to_string(image.width) + 'x' + std::to_string(image.channels) + ':';
+  known.append(reinterpret_cast<const char*>(image.pixels.data()),
+               image.pixels.size() * sizeof(float));
+  return ReadKept(known, [&]() -> const Image& { return image; });
 }
 
 std::shared_ptr<const Picture> PictureReader::Read(const std::filesystem::path& path) {

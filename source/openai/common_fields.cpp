@@ -161,6 +161,21 @@ std::vector<int32_t> ReadIds(const Json& list, const std::string& path, size_t v
   return ids;
 }
 
+namespace {
+
+void CheckApart(const LanguageModel& model, std::span<const int32_t> prompt,
+                const std::string& param) {
+  try {
+    model.CheckPrompt(prompt);
+  } catch (const Error& error) {
+    throw RequestError({.message = "the prompt cannot be read: " + std::string(error.what()),
+                        .param = param,
+                        .code = "context_length_exceeded"});
+  }
+}
+
+}  // namespace
+
 void AddPrompt(GenerateCall& call, const GenerateRequest& pattern, std::vector<int32_t> prompt,
                const ServedModel& served, const std::string& param) {
   const int64_t model_context = served.model->info().context;
@@ -168,7 +183,10 @@ void AddPrompt(GenerateCall& call, const GenerateRequest& pattern, std::vector<i
       served.context > 0 ? std::min(served.context, model_context) : model_context;
   const auto tokens = static_cast<int64_t>(prompt.size());
   if (tokens == 0) throw RequestError(param, Quote(param) + " has no tokens");
-  if (tokens >= context && !(tokens == context && pattern.max_tokens == 0)) {
+  // An encoder reads a prompt apart from the answer, and says itself what is too long for it.
+  const bool apart = served.model->info().encodes_prompts;
+  if (apart) CheckApart(*served.model, prompt, param);
+  if (!apart && tokens >= context && !(tokens == context && pattern.max_tokens == 0)) {
     throw RequestError({.message = "the prompt has " + std::to_string(tokens) +
                                    " tokens, and prompt and answer have room for " +
                                    std::to_string(context) + " together",

@@ -31,6 +31,7 @@ struct ListedModel {
   int64_t context = 0;
   size_t file_bytes = 0;
   std::string family, fingerprint;
+  bool reads_pictures = false;
 };
 
 /// What those who answer need: of one model, and of the server.

@@ -89,6 +89,7 @@ std::vector<ModelSource> LanguageModels::Sources(bool first_stays) {
       entry.facts.file_bytes = served.model->info().file_bytes;
       entry.facts.family = served.model->info().family;
       entry.facts.fingerprint = served.fingerprint;
+      entry.facts.reads_pictures = served.read_picture != nullptr;
       return resident;
     };
     sources.push_back(

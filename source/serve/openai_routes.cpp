@@ -56,6 +56,9 @@ void WriteModel(JsonWriter& out, const Services& services, const ListedModel& mo
   out.Key("parent").StringOrNull(model.base);
   out.Key("max_model_len");
   model.context > 0 ? out.Integer(model.context) : out.Null();
+  out.Key("input_modalities").Open('[').String("text");
+  if (model.reads_pictures) out.String("image");
+  out.Close(']');
   out.Key("status").Open('{').Key("value").String(Name(model.state)).Close('}');
   out.Close('}');
 }

@@ -82,9 +82,17 @@ class GenerateTest(LanguageCase):
             self.assertEqual(report["finish_reason"], "length")
             self.assertEqual(self.oort(*ask).out, report["text"] + "\n")
             self.assertEqual(self.feed("the cat sat on a mat", *ask[:3], "-", *ask[4:]), report["text"] + "\n")
-        self.assertEqual(self.json(*ask, "--temperature", 1, "--seed", 3), self.json(*ask, "--temperature", 1, "--seed", 3))
-        self.fails(*ask, "--beams", 2, code=2, says="not for encoder-decoders")
-        self.fails(*ask, "--system", "x", code=2, says="--system is not for encoder-decoders")
+            self.assertEqual(self.json(*ask, "--raw")["token_ids"], want["tokens"])
+            self.assertEqual(self.json(*ask, "--beams", 1)["token_ids"], want["tokens"])
+        drawn = [*ask, "--temperature", 1, "--seed"]
+        alone = [self.json(*drawn, seed)["token_ids"] for seed in (3, 4)]
+        several = self.json(*drawn, 3, "--n", 2)
+        self.assertEqual([several["token_ids"], several["others"][0]["token_ids"]], alone)
+        self.fails(*ask, "--system", "x", code=2, says="--system needs a chat template")
+        self.fails(*ask, "--memory-limit", "1kB", says="raise the limit")
+        self.fails(*ask, "--weights", "int8", says="is not for encoder-decoders")
+        self.fails("perplexity", TINY / "t5", TINY / "t5" / "config.json", says="is not for encoder-decoders")
+        self.assertIn("t5", self.oort("info", TINY / "t5").out)
 
     def test_guesses_change_no_answer(self):
         for options in (["--temperature", 0.8, "--seed", 3], []):

@@ -320,6 +320,43 @@ TEST(PictureReader, KeepsWhatItHasRead) {
   EXPECT_NE(small.Read(tall), again);
 }
 
+/// Pixels that are decoded already are the same picture.
+TEST(PictureReader, ReadsPixels) {
+  const auto model = Model("idefics3");
+  PictureReader reader(model, {.most_pixels = 60 * 60});
+  const fs::path path = kCheckpoints / "vision_wide.png";
+  const Image image = ReadImage(path);
+  const auto first = reader.Read(image);
+  const Tensor file = reader.Read(path)->embeddings;
+  EXPECT_TRUE(std::ranges::equal(first->embeddings.span<float>(), file.span<float>()));
+  EXPECT_EQ(reader.Read(image), first);
+  EXPECT_NE(reader.Read(MakeImage(31, 53, 3, 7)), reader.Read(MakeImage(53, 31, 3, 7)));
+  Image wrong = image;
+  wrong.pixels.pop_back();
+  testing::ExpectThrows([&] { reader.Read(wrong); }, ErrorCode::kInvalidArgument, "1 or 3");
+  testing::ExpectThrows([&] { reader.Read(Image()); }, ErrorCode::kInvalidArgument, "1 or 3");
+  testing::ExpectThrows([&] { reader.Read(MakeImage(61, 60, 1)); }, ErrorCode::kLimit, "at most");
+}
+
+/// What reads pictures counts where memory is limited.
+TEST(VisionMemory, IsWithinTheLimit) {
+  const auto model = Model("smolvlm");
+  const ReaderMemory reader = model->reader_memory();
+  const PictureFormat& format = *model->picture_format();
+  EXPECT_GT(reader.weights, 0U);
+  const int64_t pixels = format.most_tiles * 3 * format.tile * format.tile;
+  EXPECT_GT(reader.activations, static_cast<size_t>(pixels) * sizeof(float));
+  EngineOptions options{.threads = 1};
+  const MemoryNeeds needs = NeedsOf(*model, options);
+  EXPECT_GT(needs.weights, reader.weights);
+  EXPECT_GT(needs.activations, reader.activations);
+  options.memory_limit = needs.weights + needs.activations + needs.block;
+  EXPECT_EQ(Engine(model, options).cache_tokens(), KvCache::kBlockTokens);
+  --options.memory_limit;
+  testing::ExpectThrows([&] { Engine(model, options); }, ErrorCode::kLimit, "leaves no room");
+  EXPECT_EQ(Model("llama")->reader_memory().weights, 0U);
+}
+
 /// The thinnest and the largest become tiles, too.
 TEST(CutTiles, TakesPicturesOfEveryShape) {
   const auto model = Model("smolvlm");

@@ -62,6 +62,16 @@ TEST(PictureRoutes, ChatsAnswerAsTransformers) {
   EXPECT_EQ(Json::parse(tokens.body)["tokens"], known["prompt"]) << tokens.body;
 }
 
+/// Pages and clients see whether they may send pictures.
+TEST(PictureRoutes, ModelsSayThatTheyReadPictures) {
+  const Fixture seeing(WithVision());
+  const Json model = Json::parse(seeing.Get("/v1/models").body)["data"][0];
+  EXPECT_EQ(model["input_modalities"], Json({"text", "image"})) << model;
+  const Fixture reading;
+  const Json text = Json::parse(reading.Get("/v1/models/storyteller").body);
+  EXPECT_EQ(text["input_modalities"], Json({"text"})) << text;
+}
+
 /// The same picture by the names of other APIs gives a prompt of as many tokens.
 TEST(PictureRoutes, OtherApisTakePictures) {
   const Fixture fixture(WithVision());

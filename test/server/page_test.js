@@ -33,37 +33,47 @@ class Node {
   }
 }
 
+/// A picture becomes a URL that tells what was drawn.
+class Canvas extends Node {
+  constructor() { super("canvas"); }
+  getContext() {
+    return { fillRect() {}, drawImage: (bitmap, x, y, w, h) => { this.drawn = `${bitmap.name}:${w}x${h}`; } };
+  }
+  toDataURL(type) { return `data:${type};base64,${this.drawn}`; }
+}
+
 /// The script of a page with what it has in common with others, as the build puts them together.
 function scriptOf(name) {
   const read = (file) => fs.readFileSync(path.join(process.argv[2], file), "utf8");
   return read(name).split("<script>")[1].split("</script>")[0].replace("// common.js", () => read("common.js"));
 }
 
-/// The page, with a server that answers each request by the next of `answers`.
-function open(answers) {
-  const byId = new Map();
+/// The page, with a server that answers each request by the next of `answers`. `about`: more of its model.
+function open(answers, about = {}) {
+  const byId = new Map(), listeners = new Map();
   const requests = [];
   const world = {
     document: {
-      createElement: (name) => new Node(name),
+      createElement: (name) => (name === "canvas" ? new Canvas() : new Node(name)),
       createDocumentFragment: () => new Node("#fragment"),
       getElementById: (id) => byId.get(id) ?? byId.set(id, new Node(id)).get(id),
       documentElement: new Node("html"),
-      addEventListener() {},
+      addEventListener(kind, act) { listeners.set(kind, act); },
     },
     localStorage: { getItem: () => null, setItem() {} },
     matchMedia: () => ({ matches: false }),
+    createImageBitmap: async (file) => { if (!file.width) throw new Error("no picture"); return file; },
     performance, TextDecoder, AbortController, console,
     setTimeout: () => 0,
     requestAnimationFrame: (draw) => draw(),
     async fetch(url, options) {
       requests.push({ url, body: options.body && JSON.parse(options.body), headers: options.headers });
-      if (url === "v1/models") return new Response(JSON.stringify({ data: [{ id: "m", max_model_len: 512 }] }));
+      if (url === "v1/models") return new Response(JSON.stringify({ data: [{ id: "m", max_model_len: 512, ...about }] }));
       return answers.shift();
     },
   };
-  vm.runInNewContext(scriptOf("chat.html") + "\nglobalThis.page = { send, markdown, messages: () => current.messages };", world);
-  return { ...world.page, requests, at: world.document.getElementById };
+  vm.runInNewContext(scriptOf("chat.html") + "\nglobalThis.page = { send, take, edit, markdown, messages: () => current.messages };", world);
+  return { ...world.page, requests, listeners, at: world.document.getElementById };
 }
 
 /// A stream whose bytes come in parts of `size`, wherever that cuts events and characters.
@@ -164,8 +174,48 @@ async function testImages() {
   assert.deepEqual(plain(page.boxes({ shape: [1, 6, 8], data: columns.flat() }, 0.25)).slice(0, 2), found);
 }
 
+/// Pictures of a message, from a file, the clipboard and a drop.
+async function testPictures() {
+  const answers = ["seen", "again"].map((text) => stream([delta(text), "[DONE]"], 9));
+  const page = open(answers, { input_modalities: ["text", "image"] });
+  await settled();
+  assert.equal(page.at("attach").hidden, false);
+  await page.take([{ name: "a", width: 100, height: 50 }, { name: "none" }]);
+  assert.match(page.at("state").textContent, /no picture/);
+  let stopped = 0;
+  const event = (field, files) => ({ [field]: { files }, preventDefault() { ++stopped; } });
+  page.listeners.get("paste")(event("clipboardData", [{ name: "b", width: 3072, height: 1536 }]));
+  page.listeners.get("drop")(event("dataTransfer", [{ name: "c", width: 9, height: 4 }]));
+  page.listeners.get("paste")(event("clipboardData", []));   // text
+  await settled();
+  assert.equal(stopped, 2);
+  assert.equal(page.at("shown").childElementCount, 3);
+  page.at("shown").children[2].children[1].onclick();
+  const urls = ["data:image/png;base64,a:100x50", "data:image/jpeg;base64,b:1536x768"];
+  assert.equal((await ask(page, "What?")).content, "seen");
+  const asked = () => page.requests.filter((request) => request.url === "v1/chat/completions").at(-1).body.messages;
+  const parts = [...urls.map((url) => ({ type: "image_url", image_url: { url } })), { type: "text", text: "What?" }];
+  assert.deepEqual(asked(), [{ role: "user", content: parts }]);
+  assert.equal(page.at("shown").childElementCount, 0);
+  assert.ok(page.at("talk").firstChild.html().includes("<div><img></img><img></img></div>"));
+  // Who goes on sends them again.
+  await ask(page, "And now?");
+  assert.deepEqual(asked()[0].content, parts);
+  assert.equal(asked()[2].content, "And now?");
+  page.edit(0);
+  assert.equal(page.at("shown").childElementCount, 2);
+
+  const blind = open([], { input_modalities: ["text"] });
+  await settled();
+  assert.equal(blind.at("attach").hidden, true);
+  await blind.take([{ name: "a", width: 100, height: 50 }]);
+  assert.match(blind.at("state").textContent, /reads no pictures/);
+  assert.equal(blind.at("shown").childElementCount, 0);
+}
+
 async function main() {
   await testImages();
+  await testPictures();
   for (const size of [1, 7, 100000]) {
     const text = "Grüße 😀 **you** <img src=x onerror=alert(1)>\n\n```py\na = b.__init__\n```\n- one\n- two";
     const page = open([stream([delta(text.slice(0, 9)), delta(text.slice(9)), usage, "[DONE]"], size)]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numbers>
 #include <utility>
 #include <vector>
@@ -27,8 +28,17 @@ class PagedAttention final : public PagedAttentionBase {
         many_(KvManyRowsKernelsFor(init.isa())),
         write_(KvWriteKernelsFor(init.isa())),
         rotary_(RotaryKernelsFor(init.isa())),
-        halves_(MayRound(init) ? KvF16KernelsFor(init.isa()) : nullptr),
-        tiles_(MayRound(init) && FillsKvTiles(head_dim_) ? KvTileKernelsFor(init.isa()) : nullptr) {
+        halves_(MayRound(init) && !bias_.defined() ? KvF16KernelsFor(init.isa()) : nullptr),
+        tiles_(MayRound(init) && !bias_.defined() && FillsKvTiles(head_dim_)
+                   ? KvTileKernelsFor(init.isa())
+                   : nullptr) {
+    if (!bias_.defined()) return;
+    const std::span<const float> bias = bias_.span<float>();
+    const auto distances = static_cast<std::ptrdiff_t>(bias_.dim(1));
+    for (auto head = bias.begin(); head != bias.end(); head += distances) {
+      far_first_.insert(far_first_.end(), std::make_reverse_iterator(head + distances),
+                        std::make_reverse_iterator(head));
+    }
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -293,6 +303,10 @@ class PagedAttention final : public PagedAttentionBase {
       attention.query[r] = query + at;
       attention.sums[r] = out + at;
       attention.last[r] = slice.position + token;
+      if (bias_.defined()) {
+        attention.distances = bias_.dim(1);
+        attention.bias[r] = far_first_.data() + head * attention.distances;
+      }
       attention.first[r] = window_ > 0 ? std::max<int64_t>(0, attention.last[r] - window_ + 1) : 0;
       attention.begin = std::min(attention.begin, attention.first[r]);
       attention.end = std::max(attention.end, attention.last[r] + 1);
@@ -309,8 +323,9 @@ class PagedAttention final : public PagedAttentionBase {
   const KvManyRowsKernels& many_;
   const KvWriteKernels& write_;
   const RotaryKernels& rotary_;
-  const KvF16Kernels* halves_;  // null: exact, or no such products
-  const KvTileKernels* tiles_;  // likewise
+  const KvF16Kernels* halves_;    // null: exact, or no such products
+  const KvTileKernels* tiles_;    // likewise
+  std::vector<float> far_first_;  // bias_ of each head, from the furthest distance on
 };
 
 }  // namespace
@@ -326,7 +341,9 @@ OORT_LAYERS(paged_attention) {
           "then lets each query see all tokens of its sequence up to its own, or the "
           "last `window` of them. With angles, queries and keys turn first, as in "
           "oort.Rotary. sinks: of each head a score that takes its share of the softmax "
-          "without a value. Sequences and cache come with the run. One rank's part of a model may "
+          "without a value. distance_bias: (heads, distances), what is added to the score of a "
+          "token so far before the query, of those further away as of the last. Sequences and "
+          "cache come with the run. One rank's part of a model may "
           "begin with query first_query of the group of its first key, and end within one: "
           "group then says how many queries share a key. precision=bf16 may round "
           "both factors to bf16 where a sequence has many new tokens")
@@ -353,6 +370,7 @@ OORT_LAYERS(paged_attention) {
           .AtLeast(0)
           .Bool("interleaved", false)
           .OptionalAttribute("sinks", kF32Only)
+          .OptionalAttribute("distance_bias", kF32Only)
           .Random();
   AddPrecisionParam(schema);
   registry.Add(schema, Create<PagedAttention>());

@@ -32,13 +32,20 @@ class PagedAttentionBase : public Layer {
         window_(init.Int("window")),
         scale_(static_cast<float>(init.Float("scale"))),
         softcap_(static_cast<float>(init.Float("softcap"))),
-        sinks_(init.Weight("sinks")) {
+        sinks_(init.Weight("sinks")),
+        bias_(init.Weight("distance_bias")) {
     SetGroups(init.Int("group"));
     CheckedMultiply(std::max(heads_, kv_heads_), head_dim_);
     if (sinks_.defined() && sinks_.shape() != Shape{heads_}) {
       throw Error(ErrorCode::kInvalidModel, "expected a sink for each of " +
                                                 std::to_string(heads_) + " heads, got " +
                                                 sinks_.ToString());
+    }
+    if (bias_.defined() &&
+        (bias_.rank() != 2 || bias_.dim(0) != heads_ || bias_.dim(1) < 1 || softcap_ > 0)) {
+      throw Error(ErrorCode::kInvalidModel,
+                  "expected a bias for each of " + std::to_string(heads_) +
+                      " heads and each distance, and no soft cap, got " + bias_.ToString());
     }
   }
 
@@ -130,6 +137,7 @@ class PagedAttentionBase : public Layer {
   int64_t window_;
   float scale_, softcap_;
   Tensor sinks_;  ///< of each head: a score that takes part in the softmax, but has no value
+  Tensor bias_;   ///< (heads, distances): what is added to scores of tokens so far away
 
  private:
   /// One rank's part of a model may begin and end within a group.

@@ -27,6 +27,11 @@ struct KvQueries {
   float softcap = 0;              ///< 0: none
   int64_t first[most_rows] = {};  ///< tokens that a row sees: [first, last]
   int64_t last[most_rows] = {};
+  /// Of a row: what is added to the scores of tokens by how far away they are, the furthest first,
+  /// which counts for those beyond it, too. Null: nothing; KvF16Kernels and KvTileKernels have
+  /// none.
+  const float* bias[most_rows] = {};
+  int64_t distances = 0;
   int64_t begin = 0, end = 0;
   const KvBlock* blocks = nullptr;  ///< of the sequence, from token 0 on
   float* sums[most_rows] = {};      ///< of values, weighted: the result

@@ -88,6 +88,17 @@ inline void MaskScores(const Queries& a, int row, int64_t first_token, int count
   for (int64_t i = seen < 0 ? 0 : seen; i < count; ++i) scores[i] = kMasked;
 }
 
+/// Adds to scores what the distances of their tokens say.
+template <typename Queries>
+inline void AddBias(const Queries& a, int row, int64_t first_token, int count, float* scores) {
+  const float* const bias = a.bias[row];
+  const int64_t near = a.last[row] + 1 - a.distances - first_token;
+  const int64_t seen =
+      a.last[row] + 1 - first_token < count ? a.last[row] + 1 - first_token : count;
+  for (int64_t i = 0; i < near && i < seen; ++i) scores[i] += bias[0];
+  for (int64_t i = near < 0 ? 0 : near; i < seen; ++i) scores[i] += bias[i - near];
+}
+
 /// One step of the online softmax (Milakov and Gimelshein 2018, as in FlashAttention, Dao et al.
 /// 2022): masks the scores of tokens that the row does not see, turns the others into weights
 /// relative to the new maximum, and rescales what was summed so far to that maximum. It is not
@@ -96,6 +107,7 @@ inline void MaskScores(const Queries& a, int row, int64_t first_token, int count
 template <typename Queries>
 [[gnu::noinline]] void WeighScores(Queries& a, int row, int64_t first_token, int count,
                                    float* scores) {
+  if (a.bias[row] != nullptr) AddBias(a, row, first_token, count, scores);
   if (a.softcap > 0) {
     const Vec cap(a.softcap);
     for (int i = 0; i < count; i += Vec::kWidth) {

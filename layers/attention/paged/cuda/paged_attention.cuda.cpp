@@ -22,6 +22,10 @@ class CudaPagedAttention final : public PagedAttentionBase {
                   "has a part of the queries that share a key, which attention on the GPU does not "
                   "know");
     }
+    if (bias_.defined()) {
+      throw Error(ErrorCode::kUnsupported,
+                  "has a bias for distances, which attention on the GPU does not know");
+    }
     if (sinks_.defined()) {
       throw Error(ErrorCode::kUnsupported, "has sinks, which attention on the GPU does not know");
     }

@@ -26,6 +26,7 @@ struct CachedCase {
   bool fast = false;  // may round to bf16
   std::vector<float> sinks = {};
   int64_t group = 0, first_query = 0;
+  std::vector<float> bias = {};  // of each head and distance
 
   Graph Build() const {
     Operator op;
@@ -44,8 +45,13 @@ struct CachedCase {
       op.attributes["sinks"] =
           Tensor::From(std::span<const float>(sinks), Shape{static_cast<int64_t>(sinks.size())});
     }
+    if (!bias.empty()) {
+      op.attributes["distance_bias"] =
+          Tensor::From(std::span<const float>(bias), Shape{heads, distances()});
+    }
     return testing::GraphOf(std::move(op), {"query", "key", "value"});
   }
+  int64_t distances() const { return static_cast<int64_t>(bias.size()) / heads; }
   KvShape shape() const { return {3, kv_heads, head_dim, type}; }
 };
 
@@ -74,6 +80,10 @@ std::vector<double> AttendInF64(const CachedCase& c, const CachedTokens& t, int6
     double score = 0;
     for (int64_t d = 0; d < c.head_dim; ++d) score += static_cast<double>(q[d]) * k[d];
     score *= c.scale;
+    if (!c.bias.empty()) {
+      const int64_t distance = std::min(token - i, c.distances() - 1);
+      score += c.bias[static_cast<size_t>(head * c.distances() + distance)];
+    }
     if (c.softcap > 0) score = c.softcap * std::tanh(score / c.softcap);
     weights.push_back(score);
     most = std::max(most, score);
@@ -253,6 +263,29 @@ TEST(PagedAttention, SinksTakeAShare) {
   c.sinks = {1, 2, 3};
   testing::ExpectThrows([&] { RuntimeGraph::Build(c.Build()); }, ErrorCode::kInvalidModel,
                         "a sink for each of 4 heads");
+}
+
+TEST(PagedAttention, DistancesHaveABias) {
+  for (KvType type : kKvTypes) {
+    for (const bool fast : {false, true}) {
+      for (const int64_t distances : {1, 5, 16, 17, 70}) {
+        CachedCase c;
+        c.type = type;
+        c.fast = fast;
+        c.head_dim = 32;
+        const Tensor bias = testing::RandomTensor(DType::kF32, {c.heads, distances}, 3);
+        c.bias.assign(bias.span<float>().begin(), bias.span<float>().end());
+        ExpectAttention(c, {{1, 1, 2, 40, 1}, {20, 3, 1, 1, 1}});
+        c.window = 5;
+        ExpectAttention(c, {{40, 1, 3}});
+      }
+    }
+  }
+  CachedCase c;
+  c.bias = std::vector<float>(8, 1);
+  c.softcap = 2;
+  testing::ExpectThrows([&] { RuntimeGraph::Build(c.Build()); }, ErrorCode::kInvalidModel,
+                        "no soft cap");
 }
 
 TEST(PagedAttention, LongSequencesAndManyTokensAtOnce) {
