@@ -4,9 +4,9 @@
 //   c++ -O1 -shared -fPIC -o held.so bench/held_processor.cpp
 //   OORT_HELD_TO=avx2 LD_PRELOAD=./held.so PROGRAM
 // The instruction CPUID traps, and is answered without what that level does not have. The switches
-// of the runtimes hold them only in part: ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, for one, leave
-// torch's large products to MKL, which takes AVX-512. For Linux on x86-64 processors whose CPUID may
-// trap ("cpuid_fault" in /proc/cpuinfo).
+// of the runtimes hold them only in part: ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA, for one,
+// leave torch's large products to MKL, which takes AVX-512. For Linux on x86-64 processors whose
+// CPUID may trap ("cpuid_fault" in /proc/cpuinfo).
 #if !defined(__linux__) || !defined(__x86_64__)
 #error "needs Linux on x86-64"
 #endif
@@ -44,8 +44,8 @@ constexpr Missing kMatrixUnits = {0, 0, Bits({22, 23, 24, 25}), Bits({5, 21}),
                                   Bits({4, 5, 8, 10, 19})};
 // F, DQ, IFMA, PF, ER, CD, BW, VL; VBMI, VBMI2, VNNI, BITALG, VPOPCNTDQ; 4VNNIW, 4FMAPS,
 // VP2INTERSECT. Behind subleaf 1: AVX-IFMA.
-constexpr Missing kVectors512 = {Bits({16, 17, 21, 26, 27, 28, 30, 31}),
-                                 Bits({1, 6, 11, 12, 14}), Bits({2, 3, 8}), Bits({23}), 0};
+constexpr Missing kVectors512 = {Bits({16, 17, 21, 26, 27, 28, 30, 31}), Bits({1, 6, 11, 12, 14}),
+                                 Bits({2, 3, 8}), Bits({23}), 0};
 constexpr Missing kAvxVnni = {0, 0, 0, Bits({4}), 0};
 
 constexpr Missing operator|(const Missing& a, const Missing& b) {
@@ -89,8 +89,8 @@ void Handle(int signal_number, siginfo_t*, void* context) {
     return;
   }
   SetTrap(false);
-  const auto answer = Answer(static_cast<unsigned>(registers[REG_RAX]),
-                             static_cast<unsigned>(registers[REG_RCX]));
+  const auto answer =
+      Answer(static_cast<unsigned>(registers[REG_RAX]), static_cast<unsigned>(registers[REG_RCX]));
   SetTrap(true);
   registers[REG_RAX] = answer[0];
   registers[REG_RBX] = answer[1];
