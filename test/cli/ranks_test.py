@@ -122,7 +122,18 @@ class MpiTest(LanguageCase):
     def start(self, *words):
         command = [*MPIRUN, *map(str, words)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, **pipes, text=True, start_new_session=True)
+        job = subprocess.Popen(command, **pipes, text=True, start_new_session=True)
+        self.addCleanup(self.end, job)
+        return job
+
+    @staticmethod
+    def end(job):
+        """Whatever the test has come to, nothing of it goes on."""
+        if job.poll() is None:
+            os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+        job.stdout.close()
+        job.stderr.close()
 
     def finish(self, job, seconds=120):
         try:

@@ -19,6 +19,7 @@ struct RankCase {
   Operator op;
   std::vector<Tensor> inputs;
   bool twice = false;  ///< a second one follows, whose first input is what the first one gives
+  int unread = 0;      ///< outputs behind the first, which nobody looks at
 };
 
 inline std::shared_ptr<const RuntimeGraph> GraphOf(const RankCase& rank, Device device = {}) {
@@ -36,6 +37,9 @@ inline std::shared_ptr<const RuntimeGraph> GraphOf(const RankCase& rank, Device 
   op.input_names.resize(op.inputs.size());
   op.name = "exchange";
   op.outputs = {graph.AddOperand("out")};
+  for (int i = 0; i < rank.unread; ++i) {
+    op.outputs.push_back(graph.AddOperand("unread" + std::to_string(i)));
+  }
   if (rank.twice) {
     Operator first = op;
     op.inputs[0] = first.outputs[0];
@@ -46,7 +50,7 @@ inline std::shared_ptr<const RuntimeGraph> GraphOf(const RankCase& rank, Device 
   Operator output;
   output.type = "pnnx.Output";
   output.name = "pnnx_output_0";
-  output.inputs = op.outputs;
+  output.inputs = {op.outputs[0]};
   output.input_names.resize(1);
   graph.AddOperator(std::move(op));
   graph.AddOperator(std::move(output));
