@@ -205,46 +205,62 @@ struct MeansJob {
 
 constexpr int kMeanParts = 8, kMeanPlaces = kByteThreads / kMeanParts;
 
-/// A window of a channel for each place of a block, whose parts share its inputs.
+/// A window of `count` neighbouring channels for each place of a block, whose parts share its
+/// inputs.
+template <int count>
 __global__ void __launch_bounds__(kByteThreads) MeansKernel(const __grid_constant__ MeansJob job) {
-  __shared__ int sums[kMeanParts][kMeanPlaces];
+  __shared__ int shared[kMeanParts][count][kMeanPlaces];
   cuda::LaunchDependents();
-  cuda::WaitForPredecessor();
   const DeviceByteMeans& means = job.means;
   const WindowAxis &rows = means.pool.axes[1].window, &columns = means.pool.axes[2].window;
   const int place = threadIdx.x % kMeanPlaces, part = threadIdx.x / kMeanPlaces;
-  const int64_t i = blockIdx.x * int64_t{kMeanPlaces} + place;
+  const int64_t i = (blockIdx.x * int64_t{kMeanPlaces} + place) * count;
   const bool here = i < job.outputs;
   const int64_t channel = i % means.channels, pixel = i / means.channels;
   const int64_t out_x = pixel % columns.out, out_y = pixel / columns.out % rows.out;
   const int64_t image = pixel / columns.out / rows.out;
   const MeanRange down = MeanRangeAt(means.pool.axes[1], out_y, means.pool.include_pad);
   const MeanRange along = MeanRangeAt(means.pool.axes[2], out_x, means.pool.include_pad);
-  int sum = 0;
+  const auto taps = static_cast<int>(down.count * along.count);
+  const int wide = max(1, static_cast<int>(along.count));
+  int sums[count] = {};
+  cuda::WaitForPredecessor();
   if (here) {
-    const uint8_t* x =
-        job.x + image * means.channels * rows.in * columns.in + channel * means.in_channel;
-    for (int64_t tap = part; tap < down.count * along.count; tap += kMeanParts) {
-      const int64_t at =
-          (down.begin + tap / along.count) * columns.in + along.begin + tap % along.count;
-      const uint8_t byte = x[at * means.in_pixel];
-      sum += (job.is_signed ? static_cast<int8_t>(byte) : int{byte}) - means.in_zero_point;
+    const uint8_t* x = job.x + image * means.channels * rows.in * columns.in +
+                       channel * means.in_channel +
+                       (down.begin * columns.in + along.begin) * means.in_pixel;
+    int r = part / wide, s = part % wide;
+#pragma unroll 4
+    for (int tap = part; tap < taps; tap += kMeanParts) {
+      const uint8_t* at = x + (int64_t{r} * columns.in + s) * means.in_pixel;
+      const uint32_t word = count == 4 ? *reinterpret_cast<const uint32_t*>(at) : *at;
+#pragma unroll
+      for (int c = 0; c < count; ++c) {
+        const uint32_t byte = word >> (8 * c) & 0xffu;
+        sums[c] += job.is_signed ? static_cast<int8_t>(byte) : static_cast<int>(byte);
+      }
+      for (s += kMeanParts; s >= wide; ++r) s -= wide;
     }
   }
-  sums[part][place] = sum;
+#pragma unroll
+  for (int c = 0; c < count; ++c) shared[part][c][place] = sums[c];
   __syncthreads();
   if (part != 0 || !here) return;
-  for (int other = 1; other < kMeanParts; ++other) sum += sums[other][place];
   const int64_t divisor =
       means.pool.override_with != 0 ? means.pool.override_with : down.divisor * along.divisor;
   const auto factor =
       static_cast<float>(means.in_scale / means.out_scale / static_cast<double>(divisor));
-  float value = __fmul_rn(__int2float_rn(sum), factor);
-  value = value > means.low ? value : means.low;
-  value = value < means.high ? value : means.high;
-  job.y[image * means.channels * rows.out * columns.out + channel * means.out_channel +
-        (out_y * columns.out + out_x) * means.out_pixel] =
-      static_cast<uint8_t>(__float2int_rn(value) + means.out_zero_point);
+  uint8_t* y = job.y + image * means.channels * rows.out * columns.out +
+               channel * means.out_channel + (out_y * columns.out + out_x) * means.out_pixel;
+#pragma unroll
+  for (int c = 0; c < count; ++c) {
+    int sum = sums[c] - taps * means.in_zero_point;
+    for (int other = 1; other < kMeanParts; ++other) sum += shared[other][c][place];
+    float value = __fmul_rn(__int2float_rn(sum), factor);
+    value = value > means.low ? value : means.low;
+    value = value < means.high ? value : means.high;
+    y[c] = static_cast<uint8_t>(__float2int_rn(value) + means.out_zero_point);
+  }
 }
 
 const uint8_t* BytesOf(const Tensor& tensor) {
@@ -319,12 +335,17 @@ void ByteTableOnDevice(cuda::Stream& stream, const Tensor& x, const Tensor& tabl
 void MeansOfBytesOnDevice(cuda::Stream& stream, const DeviceByteMeans& means, const Tensor& x,
                           Tensor& y) {
   const MeansJob job = {means, BytesOf(x), BytesOf(y), y.elements(), x.dtype() == DType::kI8};
-  const int64_t blocks = (job.outputs + kMeanPlaces - 1) / kMeanPlaces;
+  // Neighbouring channels of a pixel are words where they are whole ones.
+  const bool words = means.in_channel == 1 && means.out_channel == 1 && means.channels % 4 == 0 &&
+                     reinterpret_cast<uintptr_t>(job.x) % 4 == 0;
+  const int64_t places = words ? job.outputs / 4 : job.outputs;
+  const int64_t blocks = (places + kMeanPlaces - 1) / kMeanPlaces;
   if (blocks >= int64_t{1} << 31) {
     throw Error(ErrorCode::kUnsupported, "too many windows to take means of");
   }
   cuda::KernelLaunch launch;
-  launch.kernel = reinterpret_cast<const void*>(&MeansKernel);
+  launch.kernel = words ? reinterpret_cast<const void*>(&MeansKernel<4>)
+                        : reinterpret_cast<const void*>(&MeansKernel<1>);
   launch.blocks = dim3(static_cast<unsigned>(blocks));
   launch.threads = kByteThreads;
   launch.overlap = true;

@@ -25,7 +25,15 @@ void CheckMap(CUresult result) {
 }
 
 CUtensorMapDataType MapType(DType dtype) {
-  return dtype == DType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  switch (dtype) {
+    case DType::kF16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case DType::kBF16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    default: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  }
+}
+
+CUtensorMapSwizzle MapSwizzle(int row_bytes) {
+  return row_bytes == kMapBytes ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
 }
 
 namespace {
@@ -57,8 +65,13 @@ CUtensorMap Encode(const LinesMap& lines) {
 }  // namespace
 
 CUtensorMap MatrixMapOf(DType dtype, const MappedMatrix& matrix, int box_rows) {
-  return Encode({MapType(dtype), matrix.data, matrix.columns, matrix.rows, matrix.pitch * 2,
-                 kMapDepth, box_rows, CU_TENSOR_MAP_SWIZZLE_128B});
+  return MatrixMapOf(dtype, matrix, box_rows, kMapBytes);
+}
+
+CUtensorMap MatrixMapOf(DType dtype, const MappedMatrix& matrix, int box_rows, int box_bytes) {
+  const auto item = static_cast<int>(ItemSize(dtype));
+  return Encode({MapType(dtype), matrix.data, matrix.columns, matrix.rows, matrix.pitch * item,
+                 box_bytes / item, box_rows, MapSwizzle(box_bytes)});
 }
 
 CUtensorMap RecordMapOf(const MappedRecords& records, int box_lines) {

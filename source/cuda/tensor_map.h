@@ -19,21 +19,27 @@ Function DriverFunction(const char* name) {
 
 /// Throws unless the driver made the map.
 void CheckMap(CUresult result);
-/// Of f16 or bf16.
+/// Of f16, bf16 or bytes.
 CUtensorMapDataType MapType(DType dtype);
+/// How rows of 128 or 64 bytes are permuted.
+CUtensorMapSwizzle MapSwizzle(int row_bytes);
 
-/// Elements of a row of a box: 128 bytes, what the permutation of rows covers.
-inline constexpr int kMapDepth = 64;
+/// A row of a box: what the permutation of rows covers.
+inline constexpr int kMapBytes = 128;
+/// The same in 16-bit elements.
+inline constexpr int kMapDepth = kMapBytes / 2;
 
-/// A matrix of 16-bit numbers, at an address of whole 16 bytes.
+/// A matrix of 16-bit numbers or of bytes, at an address of whole 16 bytes.
 struct MappedMatrix {
   const void* data = nullptr;
   int64_t columns = 0, rows = 0;
-  int64_t pitch = 0;  ///< elements from row to row, multiples of 8
+  int64_t pitch = 0;  ///< elements from row to row, whole 16 bytes
 };
-/// Boxes of `box_rows` (up to 256) by kMapDepth elements, with rows permuted for MatrixAt of
-/// warpgroup.cuh. Zeros stand for what is outside.
+/// Boxes of `box_rows` (up to 256) of kMapBytes, with rows permuted for MatrixAt of warpgroup.cuh.
+/// Zeros stand for what is outside.
 CUtensorMap MatrixMapOf(DType dtype, const MappedMatrix& matrix, int box_rows);
+/// The same with rows of `box_bytes`: 128, or 64, of which pairs are permuted alike.
+CUtensorMap MatrixMapOf(DType dtype, const MappedMatrix& matrix, int box_rows, int box_bytes);
 
 /// Records of `bytes` (whole 16, up to 2048) that follow each other in lines: boxes of a record of
 /// each of `box_lines` lines. Zeros stand for what is outside.

@@ -91,7 +91,22 @@ struct Ring {
       parity ^= 1;
     }
   }
+  __device__ void Skip(int places) {
+    at += places;
+    parity ^= at / count & 1;
+    at %= count;
+  }
 };
+
+/// A warpgroup gives registers back, or gets some that others gave back: up to `count` a thread.
+template <int count>
+__device__ inline void GiveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
+}
+template <int count>
+__device__ inline void TakeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
+}
 
 /// Waits for all threads of the blocks of a cluster, which then see what each other wrote to shared
 /// memory. For whole warps.
@@ -113,10 +128,13 @@ __device__ inline float4 LoadFromCluster(uint32_t address) {
   return v;
 }
 
-/// Of a matrix in shared memory with rows of 128 bytes, permuted as in PieceAt: 8 rows are 1024
-/// bytes. 32 bytes further along a row are 2 more.
+/// Of a matrix in shared memory with rows of 128 bytes, permuted as in PieceAt, or of 64, of which
+/// pairs are permuted alike: 8 rows follow each other. 32 bytes further along a row are 2 more.
+template <int row_bytes = 128>
 __device__ inline uint64_t MatrixAt(uint32_t address) {
-  constexpr uint64_t kEightRows = uint64_t{1024 >> 4} << 32, kPermuted = uint64_t{1} << 62;
+  static_assert(row_bytes == 128 || row_bytes == 64);
+  constexpr uint64_t kEightRows = uint64_t{8 * row_bytes >> 4} << 32;
+  constexpr uint64_t kPermuted = uint64_t{row_bytes == 128 ? 1 : 2} << 62;
   return kPermuted | kEightRows | uint64_t{1} << 16 | ((address & 0x3ffff) >> 4);
 }
 __device__ inline void BeginProducts() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

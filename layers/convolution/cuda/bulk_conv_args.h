@@ -7,11 +7,9 @@
 
 namespace oort::cuda {
 
-/// What the kernel of bulk_conv.sm90a.cu is given.
-struct BulkConv {
+/// What the threads of bulk_pipeline.cuh walk.
+struct BulkWalk {
   CUtensorMap in, weight, out, addend;
-  const float* bias;
-  FastActivation activation;
   bool has_addend;
   bool windows;  // `in` is walked along windows, not as a matrix
   int filters, channels, channel_steps, taps;
@@ -19,6 +17,12 @@ struct BulkConv {
   int stride_down, stride_along, pad_top, pad_left, dilation_down, dilation_along;
   int reach_down, reach_along;  // of a window: kernel times dilation
   int column_tiles, tiles;
+};
+
+/// What the kernel of bulk_conv.sm90a.cu is given.
+struct BulkConv : BulkWalk {
+  const float* bias;
+  FastActivation activation;
 };
 
 }  // namespace oort::cuda

@@ -37,6 +37,25 @@ __device__ float Fold(float so_far, float x) {
   return so_far + x;
 }
 
+/// Calls fold(row, column) for every `parts`-th input of a window.
+template <int parts, typename Body>
+__device__ void FoldPart(int part, int rows, int columns, const Body& fold) {
+  int r = part / max(columns, 1), s = part - r * columns;
+#pragma unroll 4
+  for (int tap = part; tap < rows * columns; tap += parts) {
+    fold(r, s);
+    for (s += parts; s >= columns; ++r) s -= columns;
+  }
+}
+
+/// The same for all of them; those of the usual 3 x 3 are fetched together.
+template <typename Body>
+__device__ void FoldWindow(int rows, int columns, const Body& fold) {
+  if (rows != 3 || columns != 3) return FoldPart<1>(0, rows, columns, fold);
+#pragma unroll
+  for (int i = 0; i < 9; ++i) fold(i / 3, i % 3);
+}
+
 /// A thread folds `count` channels under one window. Or `parts` threads of a thread block share the
 /// inputs of a window, and the first of them combines their results in a fixed order.
 template <typename T, int count, bool max, int parts>
@@ -63,16 +82,17 @@ __global__ void __launch_bounds__(kPoolThreads)
     const T* in =
         static_cast<const T*>(pool.in) + channel +
         ((image * pool.height.in + down.begin) * pool.width.in + along.begin) * pool.channels;
-    const int taps = down.count * along.count;
-    int r = part / (along.count > 0 ? along.count : 1), s = part - r * along.count;
-#pragma unroll 4
-    for (int tap = part; tap < taps; tap += parts) {
+    const auto fold = [&](int r, int s) {
       float values[count];
       LoadFloats<T, count>(
           values, in + (int64_t{r} * step_down * pool.width.in + s * step_along) * pool.channels);
 #pragma unroll
       for (int c = 0; c < count; ++c) folded[c] = Fold<max>(folded[c], values[c]);
-      for (s += parts; s >= along.count; ++r) s -= along.count;
+    };
+    if constexpr (parts == 1) {
+      FoldWindow(down.count, along.count, fold);
+    } else {
+      FoldPart<parts>(part, down.count, along.count, fold);
     }
   }
   if constexpr (parts > 1) {
@@ -152,17 +172,15 @@ __global__ void __launch_bounds__(kPoolThreads)
   Bytes most;
 #pragma unroll
   for (int i = 0; i < Bytes::kWords; ++i) most.words[i] = is_signed ? 0x80808080u : 0;
-  for (int r = 0; r < down.count; ++r) {
-    for (int s = 0; s < along.count; ++s) {
-      const uint8_t* at =
-          in + (int64_t{r} * step_down * pool.width.in + s * step_along) * pool.channels;
-      const Bytes bytes = Bytes::Load(at);
+  const auto fold = [&](int r, int s) {
+    const Bytes bytes =
+        Bytes::Load(in + (int64_t{r} * step_down * pool.width.in + s * step_along) * pool.channels);
 #pragma unroll
-      for (int i = 0; i < Bytes::kWords; ++i) {
-        most.words[i] = Largest<is_signed>(most.words[i], bytes.words[i]);
-      }
+    for (int i = 0; i < Bytes::kWords; ++i) {
+      most.words[i] = Largest<is_signed>(most.words[i], bytes.words[i]);
     }
-  }
+  };
+  FoldWindow(down.count, along.count, fold);
   most.Store(static_cast<uint8_t*>(pool.out) + int64_t{pixel} * pool.channels + channel);
 }
 
