@@ -187,7 +187,8 @@ nb::capsule Keep(const Tensor& tensor) {
 }  // namespace
 
 Framework FrameworkOf(nb::handle array) {
-  // Whoever calls passes the same type again: the last one is known, and kept, so that no other takes its address.
+  // Whoever calls passes the same type again: the last one is known, and kept, so that no other
+  // takes its address.
   static PyObject* known = nullptr;
   static Framework framework = Framework::kNumpy;
   PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(array.ptr()));

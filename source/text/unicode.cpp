@@ -24,7 +24,8 @@ const uint32_t* unicode::Table::Unpack() const {
     values[i] = before + (difference >> 1 ^ (0 - (difference & 1)));
   }
   const uint32_t* known = nullptr;
-  if (!values_.compare_exchange_strong(known, values.get(), std::memory_order_acq_rel)) return known;
+  if (!values_.compare_exchange_strong(known, values.get(), std::memory_order_acq_rel))
+    return known;
   return values.release();
 }
 
@@ -284,7 +285,8 @@ bool RangesOfProperty(std::string_view spelled, bool in_brackets, Ranges& ranges
 
 std::vector<uint32_t> CaseVariants(uint32_t c) {
   std::vector<uint32_t> out;
-  const std::span<const uint32_t> pairs = unicode::kCasePairs.values();  // sorted by the first of each pair
+  const std::span<const uint32_t> pairs =
+      unicode::kCasePairs.values();  // sorted by the first of each pair
   size_t low = 0;
   size_t high = pairs.size() / 2;
   while (low < high) {

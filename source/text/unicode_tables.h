@@ -9,8 +9,8 @@
 
 namespace oort::text::unicode {
 
-/// Numbers, which stand in the program as what they differ from those `lag` places before them: a third of the bytes.
-/// Whoever asks first unpacks them, for good.
+/// Numbers, which stand in the program as what they differ from those `lag` places before them: a
+/// third of the bytes. Whoever asks first unpacks them, for good.
 class Table {
  public:
   constexpr Table(const unsigned char* packed, size_t size, size_t lag)
