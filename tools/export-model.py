@@ -190,6 +190,14 @@ def whisper(folder):
     convert_onnx(folder / "voice.onnx", [f"[7,576]f32,{state}", f"[12,576]f32,{state}"])
 
 
+def voice(folder):
+    import voice_networks
+
+    vits = voice_networks.piper(folder / "voice.onnx")
+    voice_networks.export(vits, folder, vits.enc_p.emb.num_embeddings)
+    voice_networks.write_voice(voice_networks.read_config(folder / "voice.json"), folder)
+
+
 MODELS = {
     "mobilenet-v2": mobilenet_v2,
     "efficientnet-lite0": efficientnet_lite0,
@@ -200,6 +208,7 @@ MODELS = {
     "pp-ocr": pp_ocr,
     "whisper-base": whisper,
     "whisper-tiny.en": whisper,
+    "piper-joe": voice,
 }
 
 

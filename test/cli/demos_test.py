@@ -53,8 +53,8 @@ class Demo(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def demo(self, *command, code=0):
-        done = subprocess.run([DEMOS / command[0], *command[1:]], capture_output=True, text=True, timeout=120)
+    def demo(self, *command, code=0, said=None):
+        done = subprocess.run([DEMOS / command[0], *command[1:]], capture_output=True, text=True, timeout=120, input=said)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout if code == 0 else done.stderr
 
@@ -236,6 +236,46 @@ class SearchDemoTest(Demo):
         self.demo("search", "index", self.MODEL, index, text)
         (index / "passages.txt").write_text("")
         self.assertIn("make it again", self.demo("search", "find", self.MODEL, index, "a", code=1))
+
+
+class SpeakDemoTest(Demo):
+    TEXT = (NETS / "speak" / "text.txt").read_text()
+    STILL = ("--noise", "0", "--time-noise", "0")
+
+    def spoken(self, *options, text=TEXT):
+        out = self.folder / "spoken.wav"
+        self.demo("speak", NETS / "speak", out, *options, said=text)
+        with wave.open(str(out)) as file:
+            self.assertEqual((file.getnchannels(), file.getframerate(), file.getsampwidth()), (1, 8000, 2))
+            data = file.readframes(file.getnframes())
+        return struct.unpack(f"<{len(data) // 2}h", data)
+
+    def test_the_wave_is_that_of_torch(self):
+        data = (NETS / "speak" / "answer.npy").read_bytes()
+        size = struct.unpack_from("<H", data, 8)[0]
+        wanted = struct.unpack(f"<{(len(data) - 10 - size) // 4}f", data[10 + size :])
+        ours = self.spoken(*self.STILL)
+        self.assertEqual(len(ours), len(wanted))
+        self.assertGreater(max(wanted), 0.01)
+        for a, b in zip(ours, wanted):
+            self.assertAlmostEqual(a / 32768, b, delta=2e-4)
+
+    def test_what_is_drawn_makes_it_another(self):
+        first = self.spoken("--seed", "1")
+        self.assertEqual(self.spoken("--seed", "1"), first)
+        self.assertNotEqual(self.spoken("--seed", "2"), first)
+        self.assertNotEqual(first, self.spoken(*self.STILL))
+
+    def test_slower_takes_longer(self):
+        self.assertGreater(len(self.spoken(*self.STILL, "--slower", "2")), 1.3 * len(self.spoken(*self.STILL)))
+        # What the voice does not know is left out.
+        self.assertEqual(self.spoken(*self.STILL, text="猫" + self.TEXT), self.spoken(*self.STILL))
+
+    def test_refusals(self):
+        self.refuses("speak", NETS / "classify", self.folder / "x.wav")
+        for said in ("", "\n \n"):
+            error = self.demo("speak", NETS / "speak", self.folder / "x.wav", code=1, said=said)
+            self.assertTrue(error.startswith("speak: "), error)
 
 
 if __name__ == "__main__":

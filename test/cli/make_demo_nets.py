@@ -28,6 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 import pnnx_case  # noqa: E402
 import speech_networks  # noqa: E402
+import voice_networks  # noqa: E402
 
 PICTURE = HERE.parent / "media" / "goldens" / "picture.png"
 SIDE, CLASSES = 28, 3
@@ -279,6 +280,32 @@ def listener():
     (folder / "answer.json").write_text(json.dumps(answer) + "\n")
 
 
+def speaker():
+    """A voice that says nothing anybody understands: what torch says of some phonemes where nothing is drawn."""
+    folder = HERE / "demos" / "speak"
+    folder.mkdir(exist_ok=True)
+    torch.manual_seed(3)
+    vits = voice_networks.Vits(phonemes=40, channels=12, latent=8, inner=16, heads=2, layers=2, window=2, flow=3, flow_layers=2,
+                               start=16, ups=((4, 8), (2, 4)), blocks=((3, (1, 2)), (5, (2, 3)))).eval()  # fmt: skip
+    for flow in vits.dp.flows.values():
+        for parameter in flow.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    voice_networks.export(vits, folder, 40)
+    phonemes = {name: [i] for i, name in enumerate("_^$ .,abcdefghijklmnopqrstuvwxyzəˈ")}
+    config = {"audio": {"sample_rate": 8000}, "inference": {"noise_scale": 0.5, "noise_w": 0.8}, "phoneme_id_map": phonemes}
+    voice_networks.write_voice(config, folder)
+    text = "həˈlo wold\nthe comet came bˈack"
+    (folder / "text.txt").write_text(text + "\n")
+    numbers = [phonemes[one][0] for one in text.replace("\n", ", ") + "."]
+    numbers = torch.tensor([[1, 0, *(n for number in numbers for n in (number, 0)), 2]])
+    mean, _, times = voice_networks.Phonemes(vits)(numbers, torch.zeros(1, 2, numbers.size(1)))
+    times = torch.exp(times)[0, 0]
+    assert (times - times.round()).abs().min() > 1e-4, "a phoneme's time could be rounded the other way"
+    assert times.max() > 2 and times.max() < 60, times
+    wave_of = voice_networks.Sound(vits)(torch.repeat_interleave(mean, times.ceil().clamp(min=1).long(), 2))
+    np.save(folder / "answer.npy", wave_of.reshape(-1).numpy())
+
+
 def main():
     torch.set_grad_enabled(False)
     torch.manual_seed(5)
@@ -287,6 +314,7 @@ def main():
     upscaler()
     reader()
     listener()
+    speaker()
 
 
 if __name__ == "__main__":
