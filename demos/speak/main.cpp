@@ -3,8 +3,7 @@
 //   espeak-ng -q --ipa -v en-us "Hello, world." | speak MODEL_FOLDER OUT.wav
 //       [--slower FACTOR] [--noise N] [--time-noise N] [--seed N]
 // One network tells for each phoneme what it sounds like and how long it lasts, a second one makes
-// a wave of all frames. What is drawn between them makes each rendering another one; with --noise 0
-// --time-noise 0 there is one alone.
+// a wave of all frames. With --noise 0 --time-noise 0 nothing is drawn between them.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -181,7 +180,8 @@ int main(int argc, char** argv) {
     const float time_noise = options.time_noise < 0 ? voice.time_noise : options.time_noise;
     const float noise = options.noise < 0 ? voice.noise : options.noise;
     oort::Tensor drawn(oort::DType::kF32, {1, 2, numbers.dim(1)});
-    for (float& value : drawn.span<float>()) value = time_noise * draws.Next();
+    std::generate_n(drawn.data<float>(), drawn.elements(),
+                    [&] { return time_noise * draws.Next(); });
     const std::vector<oort::Tensor> told = phonemes.Forward({numbers, drawn});
     const oort::Tensor wave = sound.Forward({Frames(told, options, noise, draws)}).at(0);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
