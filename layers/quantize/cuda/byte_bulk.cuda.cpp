@@ -12,7 +12,11 @@ namespace {
 
 constexpr unsigned kSignBits = 0x80808080u;
 
-BulkProblem ProblemOf(const ByteConvCall& call) { return BulkProblem::Of(call, DType::kU8); }
+BulkProblem ProblemOf(const ByteConvCall& call) {
+  BulkProblem problem = BulkProblem::Of(call, DType::kU8);
+  problem.weight_rows = call.padded_filters();  // the last ones are spread over a whole group
+  return problem;
+}
 
 }  // namespace
 
