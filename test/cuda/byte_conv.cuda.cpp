@@ -16,6 +16,7 @@ struct ByteCase {
   bool in_signed = false, addend = false, bytes = true;
   Activation activation = Activation::kNone;
   bool no_zero_point = false;
+  bool pairs = false;  // of pixels: a window is 4 of them wide, which are walked one by one
 };
 
 template <typename T>
@@ -37,6 +38,7 @@ class ByteFixture {
     call.batch = test.batch;
     call.height = walk(test.height);
     call.width = walk(test.width);
+    if (test.pairs) call.width = {test.width, test.width + 2 * test.pad - 3, 4, 1, 1, test.pad};
     call.groups = test.groups;
     call.channels = call.tap_channels = test.channels;
     call.filters = test.filters;
@@ -70,12 +72,12 @@ class ByteFixture {
   /// Filters as tiles read them, their sums, and what the zero point adds.
   void PackFilters() {
     const int padded = call.padded_filters(), all = padded * call.groups;
-    const int kernel = call.height.kernel;
+    const int kernel = call.height.kernel, along = call.width.kernel;
     const int64_t terms = call.taps() * call.channels;
     const Tensor drawn =
         RandomIntegers<int8_t>(DType::kI8, call.groups * call.filters * terms, 2, -128, 127);
     Tensor packed = Tensor::Zeros(DType::kI8, {all * call.depth});
-    Tensor sums = Tensor::Zeros(DType::kI32, {int64_t{kernel + 1} * (kernel + 1) * all});
+    Tensor sums = Tensor::Zeros(DType::kI32, {int64_t{kernel + 1} * (along + 1) * all});
     Tensor starts = Tensor::Zeros(DType::kI32, {all});
     for (int f = 0; f < call.groups * call.filters; ++f) {
       const int group = f / call.filters, in = f % call.filters, place = group * padded + in;
@@ -83,19 +85,19 @@ class ByteFixture {
       std::memcpy(packed.data<int8_t>() + (group * padded + PlaceOfFilter(in)) * call.depth, filter,
                   static_cast<size_t>(terms));
       const auto at = [&](int r, int s) -> int& {
-        return sums.data<int32_t>()[int64_t{r * (kernel + 1) + s} * all + place];
+        return sums.data<int32_t>()[int64_t{r * (along + 1) + s} * all + place];
       };
       for (int r = 1; r <= kernel; ++r) {
-        for (int s = 1; s <= kernel; ++s) {
+        for (int s = 1; s <= along; ++s) {
           int here = 0;
           for (int c = 0; c < call.channels; ++c) {
-            here += filter[((r - 1) * kernel + s - 1) * call.channels + c];
+            here += filter[((r - 1) * along + s - 1) * call.channels + c];
           }
           at(r, s) = here + at(r - 1, s) + at(r, s - 1) - at(r - 1, s - 1);
         }
       }
       const int zero_point = call.zero_point + (call.in_signed ? 128 : 0);
-      starts.data<int32_t>()[place] = -zero_point * at(kernel, kernel);
+      starts.data<int32_t>()[place] = -zero_point * at(kernel, along);
     }
     weight_ = Keep(packed);
     sums_ = Keep(sums);
@@ -134,7 +136,8 @@ class ByteFixture {
       call.epilogue.addend_signed = test.in_signed;
     }
     call.epilogue.least = test.in_signed ? -128 : 0;
-    call.epilogue.zero_point = test.in_signed ? -7 : 101;
+    // Odd and even ones are rounded in different ways.
+    call.epilogue.zero_point = (test.in_signed ? -7 : 101) + (test.addend ? 1 : 0);
     call.epilogue.low = static_cast<float>(call.epilogue.least - call.epilogue.zero_point);
     call.epilogue.high = 120;
     if (test.stride == 2) call.epilogue.low = -99;
@@ -213,6 +216,33 @@ TEST(CudaByteConv, TilesAddAndActivate) {
           ExpectAllTiles(test);
         }
       }
+    }
+  }
+}
+
+/// Blocks that stay take several tiles each, by turns of two warpgroups.
+TEST(CudaByteConv, TilesTakeTurns) {
+  OORT_SKIP_WITHOUT_GPU();
+  for (const bool addend : {false, true}) {
+    for (ByteCase test :
+         {ByteCase{9, 61, 59, 64, 144, 1, 1, 0, 1, 1}, ByteCase{9, 61, 59, 192, 144, 1, 1, 0, 1, 1},
+          ByteCase{5, 45, 43, 128, 80, 3, 1, 1, 1, 1}, ByteCase{5, 45, 43, 48, 64, 3, 1, 2, 2, 1},
+          ByteCase{12, 45, 43, 160, 256, 3, 2, 1, 1, 1}}) {
+      test.addend = addend;
+      test.no_zero_point = test.pad > 0;
+      ExpectAllTiles(test);
+    }
+  }
+}
+
+TEST(CudaByteConv, TilesTakePairsOfPixels) {
+  OORT_SKIP_WITHOUT_GPU();
+  for (const int filters : {64, 40, 96}) {
+    for (const int pad : {0, 3}) {
+      ByteCase test{2, 31, 23, 8, filters, 7, 2, pad, 1, 1};
+      test.pairs = true;
+      test.no_zero_point = pad > 0;
+      ExpectAllTiles(test);
     }
   }
 }

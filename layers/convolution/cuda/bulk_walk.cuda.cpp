@@ -73,7 +73,7 @@ BulkWalk MakeBulkWalk(const BulkProblem& p, ConvTile tile, int box_rows, int ste
                          : MatrixMapOf(p.dtype, {p.in, p.channels, p.rows(), p.in_pixel}, tile.rows,
                                        step_bytes);
   walk.weight =
-      MatrixMapOf(p.dtype, {p.weight, p.depth, p.filters, p.depth}, tile.columns, step_bytes);
+      MatrixMapOf(p.dtype, {p.weight, p.depth, p.weight_rows, p.depth}, tile.columns, step_bytes);
   const auto box_bytes = static_cast<int>(std::min<int64_t>(kMapBytes, BytesOf(p, tile.columns)));
   const auto results = [&](const void* data) {
     return MatrixMapOf(p.dtype, {data, p.filters, p.rows(), p.out_pixel}, box_rows, box_bytes);

@@ -19,13 +19,14 @@ struct BulkProblem {
   ConvWalk height, width;
   int channels, filters;
   int64_t in_pixel, out_pixel, depth;
+  int weight_rows;  ///< of the filters, at least as many as these
 
   /// Of ConvCall or of one like it.
   template <typename Call>
   static BulkProblem Of(const Call& call, DType dtype) {
     return {dtype,         call.in,        call.weight, call.out,      call.epilogue.addend,
             call.batch,    call.height,    call.width,  call.channels, call.filters,
-            call.in_pixel, call.out_pixel, call.depth};
+            call.in_pixel, call.out_pixel, call.depth,  call.filters};
   }
 
   int64_t rows() const { return batch * height.out * width.out; }

@@ -4,6 +4,7 @@
 
 #include "layers/convolution/cuda/gemm_conv_args.h"
 #include "layers/quantize/cuda/byte_conv.h"
+#include "layers/quantize/cuda/byte_rounding.h"
 
 namespace oort::cuda {
 
@@ -18,10 +19,8 @@ struct ByteGemm {
   /// padding that counts.
   bool plain = false;
   // For these alone.
-  bool limits_below = false;      ///< the clamp's lower limit is above the least byte
-  int plain_zero_point = 0;       ///< of results counted from the least byte
-  unsigned plain_flip = 0;        ///< makes bytes of the result of these, in words
-  unsigned addend_flip = 0;       ///< the same for the addend, the other way round
+  ByteRounding rounding = {};
+  unsigned addend_flip = 0;       ///< makes u8 of the addend, in words
   float addend_origin = 1 << 23;  ///< more where these are i8
 };
 

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "cuda/kernel_launch.h"
+#include "layers/quantize/cuda/byte_bulk.h"
 #include "layers/quantize/cuda/byte_gemm.h"
+#include "layers/quantize/cuda/byte_pairs.h"
 
 namespace oort::cuda {
 namespace {
@@ -112,12 +114,56 @@ double ByteCycles(const ByteConvCall& call, const ByteGemmKernel& kernel, int sp
   return kStart + waves * (kFill + steps * step + write + gather);
 }
 
+/// The same for blocks that stay (byte_bulk.sm90a.cu), fitted in microseconds to what
+/// bench_cuda_byte_conv measured on an H200: a tile costs its steps, in which tensor cores wait for
+/// shared memory and the copy engine for pixels, and its results, which few warps make.
+double BulkCycles(const ByteConvCall& call, const ByteBulkKernel& kernel, int multiprocessors) {
+  constexpr double kCycles = 1850, kStart = 3.1, kMemoryBytes = 4.2e6;
+  const bool wide = kernel.tile.columns > 64, whole = kernel.step_bytes == kByteStep;
+  const double windows = wide ? (whole ? 0.313 : 0.24) : 0.19;
+  const double step = wide || call.taps() > 1 ? windows : whole ? 0.15 : 0.08;
+  const auto steps =
+      static_cast<double>(call.taps() * CeilDivideBytes(call.channels, kernel.step_bytes));
+  const double rounds =
+      static_cast<double>(CeilDivideBytes(CeilDivideBytes(call.rows(), kernel.tile.rows) *
+                                              CeilDivideBytes(call.filters, kernel.tile.columns),
+                                          multiprocessors));
+  const bool adds = call.epilogue.addend != nullptr;
+  // Two warpgroups make the results of the first two rounds at once, and those of the last round
+  // are part of the start.
+  const double finish = wide ? (adds ? 1.2 : 0.8) : (adds ? 0.88 : 0.62);
+  const double busy =
+      rounds * steps * step + finish * (rounds <= 2 ? (rounds - 1) / 4 : rounds - 1);
+  const double results = static_cast<double>(call.rows()) * call.filters;
+  const double seen = static_cast<double>(call.batch) * call.height.in * call.width.in *
+                      call.channels / (call.height.stride * call.width.stride);
+  return kCycles * (kStart + std::max(busy, (seen + results * (adds ? 2 : 1)) / kMemoryBytes));
+}
+
+/// Null unless the plan is one of these.
+const ByteBulkKernel* BulkKernelOf(const BytePlan& plan) {
+  const auto index = static_cast<size_t>(plan.tile);
+  const size_t others = AllKernels().size();
+  const std::span<const ByteBulkKernel> bulk = ByteBulkKernels();
+  return index < others || index - others >= bulk.size() ? nullptr : &bulk[index - others];
+}
+
+/// The last one is that of the first layer.
+bool IsOfPairs(const BytePlan& plan) {
+  return static_cast<size_t>(plan.tile) == AllKernels().size() + ByteBulkKernels().size();
+}
+bool TakesPairs(const ByteConvCall& call, int device) {
+  return TraitsOf(device).bulk && ConvolvesBytePairs(call);
+}
+
 }  // namespace
 
 std::span<const ConvTile> ByteTiles() {
   static const auto kTiles = [] {
     std::vector<ConvTile> tiles;
     for (const ByteGemmKernel& kernel : AllKernels()) tiles.push_back(kernel.tile);
+    for (const ByteBulkKernel& kernel : ByteBulkKernels()) tiles.push_back(kernel.tile);
+    tiles.push_back(BytePairTile());
     return tiles;
   }();
   return kTiles;
@@ -138,6 +184,11 @@ bool ConvolvesBytes(const ByteConvCall& call) {
 }
 
 bool BytePlanFits(const ByteConvCall& call, const BytePlan& plan, int device) {
+  if (IsOfPairs(plan)) return plan.splits == 1 && TakesPairs(call, device);
+  if (BulkKernelOf(plan) != nullptr) {
+    return plan.splits == 1 && TraitsOf(device).bulk &&
+           ConvolvesBytesInBulk(call, *BulkKernelOf(plan));
+  }
   const ByteGemmKernel& kernel = AllKernels()[static_cast<size_t>(plan.tile)];
   if (kernel.warpgroups && (plan.splits > 1 || !TakesWarpgroups(call, device))) return false;
   return FunctionOf(call, kernel) != nullptr && plan.splits <= ByteSteps(call);
@@ -146,25 +197,39 @@ bool BytePlanFits(const ByteConvCall& call, const BytePlan& plan, int device) {
 BytePlan ChooseBytePlan(const ByteConvCall& call, int device) {
   const DeviceTraits& traits = TraitsOf(device);
   const std::span<const ByteGemmKernel> kernels = AllKernels();
+  if (TakesPairs(call, device)) {
+    return {static_cast<int>(kernels.size() + ByteBulkKernels().size()), 1};
+  }
   const int most = traits.clusters ? ByteSteps(call) : 1;
   BytePlan best;
   double least = std::numeric_limits<double>::infinity();
+  const auto take = [&](double cycles, size_t tile, int splits) {
+    if (cycles >= least) return;
+    least = cycles;
+    best = {static_cast<int>(tile), splits};
+  };
   for (size_t i = 0; i < kernels.size(); ++i) {
     // Larger clusters, and odd ones, find no place on some groups of multiprocessors.
     for (int splits : {1, 2, 3, 4, 6, 8}) {
       if (splits > most) break;
       if (!BytePlanFits(call, {static_cast<int>(i), splits}, device)) continue;
-      const double cycles = ByteCycles(call, kernels[i], splits, traits.multiprocessors);
-      if (cycles >= least) continue;
-      least = cycles;
-      best = {static_cast<int>(i), splits};
+      take(ByteCycles(call, kernels[i], splits, traits.multiprocessors), i, splits);
     }
+  }
+  const std::span<const ByteBulkKernel> bulk = ByteBulkKernels();
+  for (size_t i = 0; i < bulk.size() && traits.bulk; ++i) {
+    if (!ConvolvesBytesInBulk(call, bulk[i])) continue;
+    take(BulkCycles(call, bulk[i], traits.multiprocessors), kernels.size() + i, 1);
   }
   return best;
 }
 
 void ConvolveBytes(const Stream& stream, const ByteConvCall& call, const BytePlan& plan,
                    bool overlap) {
+  if (IsOfPairs(plan)) return ConvolveBytePairs(stream, call, overlap);
+  if (const ByteBulkKernel* bulk = BulkKernelOf(plan)) {
+    return ConvolveBytesInBulk(stream, call, *bulk, overlap);
+  }
   const ByteGemmKernel& kernel = AllKernels()[static_cast<size_t>(plan.tile)];
   ByteGemm conv = {};
   GemmConv& gemm = conv.gemm;
@@ -202,10 +267,7 @@ void ConvolveBytes(const Stream& stream, const ByteConvCall& call, const BytePla
   conv.flip = call.in_signed ? kSignBits : 0;
   conv.whole_pieces = HasWholePieces(call);
   conv.plain = conv.whole_pieces && IsPlain(call);
-  const int least = call.epilogue.least;
-  conv.plain_zero_point = call.epilogue.zero_point - least;
-  conv.plain_flip = least == 0 ? 0 : kSignBits;
-  conv.limits_below = call.epilogue.low > static_cast<float>(least - call.epilogue.zero_point);
+  conv.rounding = ByteRounding::Of(call.epilogue);
   conv.addend_flip = call.epilogue.addend_signed ? kSignBits : 0;
   conv.addend_origin = call.epilogue.addend_signed ? (1 << 23) + 128.0f : 1 << 23;
   const int64_t tiles = CeilDivideBytes(call.rows(), kernel.tile.rows) * gemm.column_tiles;

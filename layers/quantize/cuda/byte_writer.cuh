@@ -58,12 +58,11 @@ class ByteWriter {
     return addend;
   }
 
-  /// The same for what ByteGemm calls plain, with few instructions: bytes are counted from the
-  /// least one of the result, which makes them u8, and saturate as they are packed.
+  /// The same for what ByteGemm calls plain, with few instructions.
   __device__ void WritePlain(int row, const int (&sums)[kLaneFilters], const uint2& addend) const {
     if (!IsHere(row)) return;
     const ByteEpilogue& epilogue = conv_.epilogue;
-    int steps[kLaneFilters];
+    uint32_t bits[kLaneFilters];
 #pragma unroll
     for (int q = 0; q < kLaneFilters; ++q) {
       float value = __fmaf_rn(__int2float_rn(sums[q]), scale_[q], bias_[q]);
@@ -71,15 +70,10 @@ class ByteWriter {
         value = __fmaf_rn(PlainAddend(q < 4 ? addend.x : addend.y, q % 4), epilogue.addend_scale,
                           value);
       }
-      value = fminf(value, epilogue.high);
-      if (conv_.limits_below) value = fmaxf(value, epilogue.low);
-      steps[q] = __float2int_rn(value) + conv_.plain_zero_point;
+      bits[q] = ByteBits(conv_.rounding, value);
     }
-    const uint2 words =
-        make_uint2(PackSteps(steps[0], steps[1], steps[2], steps[3]) ^ conv_.plain_flip,
-                   PackSteps(steps[4], steps[5], steps[6], steps[7]) ^ conv_.plain_flip);
     uint8_t* out = static_cast<uint8_t*>(conv_.gemm.out) + PlaceOf(row);
-    *reinterpret_cast<uint2*>(out) = words;
+    *reinterpret_cast<uint2*>(out) = make_uint2(WordOf(bits), WordOf(bits + 4));
   }
 
   __device__ void Write(int row, int (&sums)[kLaneFilters], const uint2& addend) const {
@@ -99,14 +93,6 @@ class ByteWriter {
   }
 
  private:
-  /// Bytes 0 to 255 as they are packed from numbers that may be less or more.
-  __device__ static uint32_t PackSteps(int a, int b, int c, int d) {
-    uint32_t high, word;
-    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(d), "r"(c));
-    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(b), "r"(a), "r"(high));
-    return word;
-  }
-
   /// A byte of an addend as a number: the last one of the bits of 2^23 and more.
   __device__ float PlainAddend(uint32_t word, int byte) const {
     const uint32_t bits = __byte_perm(word ^ conv_.addend_flip, 0x4b000000u, 0x7650 + byte);
