@@ -50,7 +50,13 @@ def minilm_onnx():
         encoder = transformers.AutoModel.from_pretrained(path.parent, attn_implementation="eager").eval()
         inputs = torch.ones(2, 8, dtype=torch.int64), torch.ones(2, 8, dtype=torch.int64)
         axes = {0: "texts", 1: "tokens"}
-        torch.onnx.export(encoder, inputs, str(path), dynamo=False, input_names=["ids", "mask"],
+
+        class ByName(torch.nn.Module):  # what stands behind the mask differs between versions of transformers
+            def forward(self, ids, mask):
+                answer = encoder(input_ids=ids, attention_mask=mask)
+                return answer.last_hidden_state, answer.pooler_output
+
+        torch.onnx.export(ByName().eval(), inputs, str(path), dynamo=False, input_names=["ids", "mask"],
                           output_names=["hidden", "pooled"], dynamic_axes={"ids": axes, "mask": axes})  # fmt: skip
     return path
 

@@ -60,6 +60,11 @@ void LanguageOptions::AddWeights(CLI::App& app) {
       ->check(CLI::IsMember({16, 32, 64, 128, 256}));
 }
 
+CLI::Option* AddExact(CLI::App& app, std::optional<bool>& exact, const std::string& help) {
+  return app.add_flag_function(
+      "--exact,!--fast", [&exact](int64_t count) { exact = count > 0; }, help);
+}
+
 void LanguageOptions::Add(CLI::App& app, bool or_random) {
   CLI::Option* file = app.add_option(
       "MODEL", model, "A GGUF file, a folder of Hugging Face, or a llama2.c checkpoint");
@@ -69,9 +74,9 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
     file->required();
   }
   AddWeights(app);
-  app.add_flag("--exact,!--fast", exact,
-               "--exact keeps activations in f32, --fast rounds them in products (default: --fast; "
-               "on a GPU --exact for models below 512 MB)");
+  AddExact(app, exact,
+           "--exact keeps activations in f32, --fast rounds them in products (default: --fast; on "
+           "a GPU --exact for models below 512 MB, and for t5 and bart)");
   device.Add(app);
   app.add_option(
          "--kv", kv,

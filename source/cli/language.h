@@ -17,6 +17,10 @@ namespace oort::cli {
 /// This process was a rank that followed rank 0, which is done: there is nothing left to do or say.
 struct LedToTheEnd {};
 
+/// --exact and --fast, which leave `exact` unset where neither is given: a flag of CLI11 for an
+/// optional would set it.
+CLI::Option* AddExact(CLI::App& app, std::optional<bool>& exact, const std::string& help);
+
 /// MODEL and how it is loaded and run.
 struct LanguageOptions {
   std::string model;
