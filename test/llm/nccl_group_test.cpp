@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <latch>
 #include <mutex>
 #include <thread>
 
@@ -259,12 +260,17 @@ std::string WaitForever(Collective& group) {
 }
 
 TEST_F(NcclRanks, ARankThatFailsEndsTheWaitOfOthers) {
+  std::latch waits(1);  // who is still in the barrier may hear there already that the other failed
   const auto errors = Join(
       2, [](int rank) { return PlaceOn(rank); }, true,
-      [](Collective& group, std::unique_ptr<DeviceGroup> gpus) {
+      [&waits](Collective& group, std::unique_ptr<DeviceGroup> gpus) {
         group.SetOnDevice(std::move(gpus));
         group.Barrier("the start");
-        if (group.rank() == 1) return group.Fail("it has no memory left");
+        if (group.rank() == 1) {
+          waits.wait();
+          return group.Fail("it has no memory left");
+        }
+        waits.count_down();
         const std::string error = WaitForever(group);
         EXPECT_NE(error.find("rank 1"), std::string::npos) << error;
         EXPECT_NE(error.find("no memory left"), std::string::npos) << error;
