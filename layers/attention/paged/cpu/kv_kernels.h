@@ -98,12 +98,10 @@ inline constexpr int64_t kKvTileTokens = 128;  ///< whose scores are made at a t
 inline bool FillsKvTiles(int64_t head_dim) { return head_dim % 32 == 0; }
 
 struct KvTiles : KvQueries<kKvTileRows> {
-  static constexpr int64_t kScoreRows = 32;  ///< whose scores are kept at a time, at most
   std::byte* scratch = nullptr;  ///< ScratchBytes(head_dim), in whole lines of the cache
 
   static int64_t ScratchBytes(int64_t head_dim) {
-    return head_dim * (kKvTileRows * 6 + kKvTileTokens * 4) +
-           kKvTileTokens * (kKvTileRows * 2 + kScoreRows * 4);
+    return head_dim * (kKvTileRows * 6 + kKvTileTokens * 4) + 16 * kKvTileTokens * 6;
   }
 };
 

@@ -15,6 +15,41 @@
 namespace oort::OORT_ISA {
 namespace {
 
+/// The parts of the scratch memory. All but scores and sums are bf16.
+struct TileBuffers {
+  uint16_t* query;    ///< (kKvTileRows, head_dim), as the unit takes it
+  uint16_t* keys;     ///< (kStepTokens, head_dim), likewise
+  uint16_t* values;   ///< likewise
+  uint16_t* weights;  ///< (kTileRows, kStepTokens), likewise
+  float* scores;      ///< (kTileRows, kStepTokens)
+  float* sums;        ///< (kKvTileRows, head_dim)
+
+  explicit TileBuffers(const KvTiles& a) {
+    std::byte* next = a.scratch;
+    const auto take = [&](int64_t bytes) {
+      std::byte* here = next;
+      next += bytes;
+      return here;
+    };
+    query = reinterpret_cast<uint16_t*>(take(kKvTileRows * a.head_dim * 2));
+    keys = reinterpret_cast<uint16_t*>(take(kStepTokens * a.head_dim * 2));
+    values = reinterpret_cast<uint16_t*>(take(kStepTokens * a.head_dim * 2));
+    weights = reinterpret_cast<uint16_t*>(take(kTileRows * kStepTokens * 2));
+    scores = reinterpret_cast<float*>(take(kTileRows * kStepTokens * 4));
+    sums = reinterpret_cast<float*>(take(kKvTileRows * a.head_dim * 4));
+  }
+};
+
+/// How many of the blocks are needed: up to the last one that any row of a tile sees.
+int SeenBlocks(const KvTiles& a, int row, int64_t block, int count) {
+  const int64_t begin = block * kTokens, end = (block + count) * kTokens;
+  int64_t seen = begin;
+  for (int r = row; r < a.rows && r < row + kTileRows; ++r) {
+    if (a.first[r] < end) seen = std::max(seen, std::min(a.last[r] + 1, end));
+  }
+  return static_cast<int>((seen - begin + kTokens - 1) / kTokens);
+}
+
 template <KvType type>
 void RoundBlocks(const KvTiles& a, int64_t block, int count, const TileBuffers& to) {
   for (int i = 0; i < count; ++i) {
@@ -38,11 +73,19 @@ void RoundBlocks(const KvTiles& a, int64_t block, int count, const TileBuffers& 
   }
 }
 
+/// A tile of rows over the tokens of some blocks.
+void AttendStep(KvTiles& a, int row, int64_t block, int count, const TileBuffers& buffers) {
+  float* sums = buffers.sums + row * a.head_dim;
+  StepScores(buffers.query + row * a.head_dim, buffers.keys, a.head_dim, count, buffers.scores);
+  WeighRows(a, row, block * kTokens, count, buffers.scores, buffers.weights, sums);
+  StepValues(buffers.weights, buffers.values, a.head_dim, count * kTokens, sums);
+}
+
 void AttendTiles(KvTiles& a) {
   const TileBuffers buffers(a);
   const size_t elements = static_cast<size_t>(a.head_dim);
   RoundQueries(a, buffers.query);
-  std::memset(buffers.weights, 0, kKvTileRows * kStepTokens * sizeof(uint16_t));
+  std::memset(buffers.weights, 0, kTileRows * kStepTokens * sizeof(uint16_t));
   std::memset(buffers.sums, 0, kKvTileRows * elements * sizeof(float));
   for (int r = 0; r < a.rows; ++r) {
     a.max[r] = kMasked;
@@ -54,9 +97,10 @@ void AttendTiles(KvTiles& a) {
     const int count =
         static_cast<int>(last_block - block < kStepBlocks ? last_block - block : kStepBlocks);
     RoundBlocks(a, block, count, buffers);
-    const int64_t next = block + count;
-    FetchNextStep fetch(a, next, std::min(next + kStepBlocks, last_block), a.rows);
-    AttendStep(a, block, count, buffers, fetch);
+    for (int row = 0; row < a.rows; row += kTileRows) {
+      const int seen = SeenBlocks(a, row, block, count);
+      if (seen > 0) AttendStep(a, row, block, seen, buffers);
+    }
   }
   EndTiles();
   for (int r = 0; r < a.rows; ++r) {

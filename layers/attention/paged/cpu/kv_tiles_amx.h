@@ -20,13 +20,11 @@ inline __m512i RoundUpper(Vec value) {
   return _mm512_add_epi32(Bits(value).v, _mm512_set1_epi32(0x8000));
 }
 
-/// Queries are scaled here, so that scores need not be.
 void RoundQueries(const KvTiles& a, uint16_t* to) {
-  const __m512 factor = _mm512_set1_ps(ScoreFactor(a));
   for (int row = 0; row < a.rows; ++row) {
     for (int64_t d = 0; d < a.head_dim; d += 16, to += 16) {
-      const __m512 query = _mm512_mul_ps(_mm512_loadu_ps(a.query[row] + d), factor);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), RoundVector(query));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                          RoundVector(_mm512_loadu_ps(a.query[row] + d)));
     }
   }
   const int64_t rest = (kKvTileRows - a.rows) * a.head_dim;
@@ -93,14 +91,15 @@ void TileScores(const uint16_t* query, const uint16_t* keys, int64_t head_dim, f
   if constexpr (blocks > 3) _tile_stored(3, scores + 3 * kTokens, kStride);
 }
 
-static_assert(kStepBlocks == 8);
-void TileScores(const uint16_t* query, const uint16_t* keys, int64_t head_dim, int blocks,
+void StepScores(const uint16_t* query, const uint16_t* keys, int64_t head_dim, int count,
                 float* scores) {
-  switch (blocks) {
-    case 1: return TileScores<1>(query, keys, head_dim, scores);
-    case 2: return TileScores<2>(query, keys, head_dim, scores);
-    case 3: return TileScores<3>(query, keys, head_dim, scores);
-    default: return TileScores<4>(query, keys, head_dim, scores);
+  for (int i = 0; i < count; i += 4, keys += 4 * head_dim * kTokens, scores += 4 * kTokens) {
+    switch (count - i) {
+      case 1: TileScores<1>(query, keys, head_dim, scores); break;
+      case 2: TileScores<2>(query, keys, head_dim, scores); break;
+      case 3: TileScores<3>(query, keys, head_dim, scores); break;
+      default: TileScores<4>(query, keys, head_dim, scores);
+    }
   }
 }
 
@@ -143,12 +142,14 @@ void StepValues(const uint16_t* weights, const uint16_t* values, int64_t head_di
 
 /// 2^x for x <= 0, to 18 bits.
 inline __m512 PowerOf2(__m512 x) {
-  const __m512 f = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-  __m512 y = _mm512_fmadd_ps(f, _mm512_set1_ps(0.0134266866f), _mm512_set1_ps(0.0522424715f));
-  y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(0.241280206f));
-  y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(0.693044845f));
+  const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 f = _mm512_sub_ps(x, whole);
+  __m512 y = _mm512_fmadd_ps(f, _mm512_set1_ps(0.00133335581f), _mm512_set1_ps(0.00961812911f));
+  y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(0.0555041087f));
+  y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(0.240226507f));
+  y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(0.693147181f));
   y = _mm512_fmadd_ps(y, f, _mm512_set1_ps(1.0f));
-  return _mm512_scalef_ps(y, x);  // which takes the floor of x
+  return _mm512_scalef_ps(y, whole);
 }
 
 /// Which of the 16 tokens from `token` on a row sees.
@@ -159,95 +160,42 @@ inline __mmask16 Seen(const KvTiles& a, int row, int64_t token) {
 }
 
 /// One step of the online softmax: turns the scores of a row into weights and rescales what was
-/// summed so far to the new maximum. Maxima are kept as exponents of 2. `seen` gives the tokens of
-/// a block that the row sees.
-template <typename Seen>
-[[gnu::always_inline]] inline void WeighRow(KvTiles& a, int row, int count, const float* scores,
-                                            uint16_t* weights, float* sums, const Seen& seen) {
+/// summed so far to the new maximum. Maxima are kept as exponents of 2.
+void WeighRow(KvTiles& a, int row, int64_t token, int count, const float* scores, uint16_t* weights,
+              float* sums) {
   __m512 score[kStepBlocks];
+  __mmask16 seen[kStepBlocks];
   __m512 largest = _mm512_set1_ps(kMasked);
+  const __m512 scale = _mm512_set1_ps(ScoreFactor(a));
   for (int i = 0; i < count; ++i) {
-    score[i] = _mm512_loadu_ps(scores + i * kTokens);
+    seen[i] = Seen(a, row, token + i * kTokens);
+    score[i] = _mm512_mul_ps(_mm512_loadu_ps(scores + i * kTokens), scale);
     if (a.softcap > 0) {
-      score[i] = (Tanh(Vec(score[i]) / Vec(a.softcap)) * Vec(a.softcap * kLog2E)).v;
+      const Vec capped = Tanh(Vec(score[i]) / Vec(a.softcap)) * Vec(a.softcap * kLog2E);
+      score[i] = capped.v;
     }
-    largest = _mm512_mask_max_ps(largest, seen(i), largest, score[i]);
+    largest = _mm512_mask_max_ps(largest, seen[i], largest, score[i]);
   }
   RaiseMax(a, row, _mm512_reduce_max_ps(largest), sums);
   const __m512 max = _mm512_set1_ps(a.max[row]);
   __m512 total = _mm512_setzero_ps();
-  const auto weigh = [&](int i) __attribute__((always_inline)) {
-    const __m512 weight = _mm512_maskz_mov_ps(seen(i), PowerOf2(_mm512_sub_ps(score[i], max)));
+  for (int i = 0; i < count; ++i) {
+    const __m512 weight = _mm512_maskz_mov_ps(seen[i], PowerOf2(_mm512_sub_ps(score[i], max)));
     total = _mm512_add_ps(total, weight);
-    return weight;
-  };
-  for (int i = 0; i < count; i += kBlocksAtOnce) {
-    const __m512 first = weigh(i), second = i + 1 < count ? weigh(i + 1) : _mm512_setzero_ps();
-    _mm512_storeu_si512(weights + i * kTokens,
-                        __builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(second, first)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(weights + i * kTokens), RoundVector(weight));
+  }
+  if (count % 2 != 0) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(weights + count * kTokens),
+                        _mm256_setzero_si256());
   }
   a.weight[row] += _mm512_reduce_add_ps(total);
 }
 
-/// The same, of a row that may see a part of the tokens.
-void WeighPart(KvTiles& a, int row, int64_t token, int count, const float* scores,
-               uint16_t* weights, float* sums) {
-  __mmask16 seen[kStepBlocks];
-  for (int i = 0; i < count; ++i) seen[i] = Seen(a, row, token + i * kTokens);
-  WeighRow(a, row, count, scores, weights, sums, [&](int i) { return seen[i]; });
-}
-
-/// `between(part)` is called for part 0 and 1, so that tiles are multiplied meanwhile.
-template <typename Between>
 void WeighRows(KvTiles& a, int row, int64_t token, int count, const float* scores,
-               uint16_t* weights, float* sums, FetchNextStep& fetch, const Between& between) {
-  const int64_t end = token + kStepTokens;
-  for (int r = 0; r < kTileRows; ++r) {
-    if (r % (kTileRows / 2) == 0) between(r / (kTileRows / 2));
-    const int at = row + r;
-    if (at >= a.rows) continue;
-    fetch();
-    if (count == kStepBlocks && a.softcap == 0 && a.first[at] <= token && a.last[at] + 1 >= end) {
-      WeighRow(a, at, kStepBlocks, scores, weights, sums, [](int) -> __mmask16 { return 0xffff; });
-    } else {
-      WeighPart(a, at, token, count, scores, weights, sums);
-    }
-    scores += kStepTokens;
-    weights += kStepTokens;
-    sums += a.head_dim;
-  }
-}
-
-/// All rows over the tokens of some blocks. The scores of a tile of rows are multiplied while the
-/// vector units weigh those of the tile before.
-void AttendStep(KvTiles& a, int64_t block, int count, const TileBuffers& buffers,
-                FetchNextStep& fetch) {
-  constexpr int kHalf = kStepBlocks / 2;
-  const auto seen = [&](int row) { return SeenBlocks(a, row, kTileRows, block, count); };
-  const auto scores_of = [&](int row) {
-    return buffers.scores + row % static_cast<int>(KvTiles::kScoreRows) * kStepTokens;
-  };
-  const auto multiply = [&](int row, int part) {
-    if (row >= a.rows) return;
-    const int first = part * kHalf, blocks = std::min(seen(row) - first, kHalf);
-    if (blocks <= 0) return;
-    TileScores(buffers.query + row * a.head_dim, buffers.keys + first * a.head_dim * kTokens,
-               a.head_dim, blocks, scores_of(row) + first * kTokens);
-  };
-  for (const int part : {0, 1}) multiply(0, part);
-  for (int row = 0; row < a.rows; row += kTileRows) {
-    const auto next = [&](int part) { multiply(row + kTileRows, part); };
-    const int blocks = seen(row);
-    if (blocks == 0) {
-      for (const int part : {0, 1}) next(part);
-      continue;
-    }
-    WeighRows(a, row, block * kTokens, blocks, scores_of(row), buffers.weights + row * kStepTokens,
-              buffers.sums + row * a.head_dim, fetch, next);
-  }
-  for (int row = 0; row < a.rows; row += kTileRows) {
-    StepValues(buffers.weights + row * kStepTokens, buffers.values, a.head_dim, seen(row) * kTokens,
-               buffers.sums + row * a.head_dim);
+               uint16_t* weights, float* sums) {
+  for (int r = 0; r < kTileRows && row + r < a.rows; ++r) {
+    WeighRow(a, row + r, token, count, scores + r * kStepTokens, weights + r * kStepTokens,
+             sums + r * a.head_dim);
   }
 }
 

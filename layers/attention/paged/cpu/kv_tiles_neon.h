@@ -157,24 +157,10 @@ void StepValues(const uint16_t* weights, const uint16_t* values, int64_t head_di
 
 /// The weights of a tile are stored in the order of RoundQueries.
 void WeighRows(KvTiles& a, int row, int64_t token, int count, float* scores, uint16_t* weights,
-               float* sums, FetchNextStep& fetch) {
+               float* sums) {
   for (int r = 0; r < kTileRows && row + r < a.rows; ++r) {
-    fetch();
     WeighRow(a, row + r, token, count * kTokens, scores + r * kStepTokens, sums + r * a.head_dim,
              [&](int i, Vec four) { vst1_u16(weights + i * kTileRows + 4 * r, ToBf16(four.v)); });
-  }
-}
-
-/// All rows over the tokens of some blocks.
-void AttendStep(KvTiles& a, int64_t block, int count, const TileBuffers& buffers,
-                FetchNextStep& fetch) {
-  for (int row = 0; row < a.rows; row += kTileRows) {
-    const int seen = SeenBlocks(a, row, kTileRows, block, count);
-    if (seen == 0) continue;
-    float* sums = buffers.sums + row * a.head_dim;
-    StepScores(buffers.query + row * a.head_dim, buffers.keys, a.head_dim, seen, buffers.scores);
-    WeighRows(a, row, block * kTokens, seen, buffers.scores, buffers.weights, sums, fetch);
-    StepValues(buffers.weights, buffers.values, a.head_dim, seen * kTokens, sums);
   }
 }
 
