@@ -150,6 +150,18 @@ class MpiTest(LanguageCase):
             self.assertEqual(code, 0, error)
             self.assertEqual(json.loads(out)["token_ids"], alone["token_ids"])  # printed once: it is one JSON
 
+    def test_every_family_has_the_bits_of_one(self):
+        for number, file in enumerate(sorted(TINY.glob("*.gguf"))):
+            ranks = 2 + number % 3
+            ask = ["generate", file, "--raw", "--prompt", "the cat", "--max-tokens", 6, "--ignore-end", "--exact"]
+            ask += ["--logprobs", 2]
+            alone = self.json(*ask)
+            code, out, error = self.finish(self.start("-n", ranks, OORT, *ask, "--split", "exact", "--json"))
+            self.assertEqual(code, 0, error)
+            together = json.loads(out)
+            self.assertEqual(together["token_ids"], alone["token_ids"], f"{file.stem} on {ranks} ranks")
+            self.assertEqual(together["logprobs"], alone["logprobs"], f"{file.stem} on {ranks} ranks")
+
     def test_processes_give_the_bits_of_threads(self):
         ask = [*ASK, "--split", "fast", "--logprobs", 3, "--json"]
         threads = self.json(*ask[:-1], "--ranks", 2)
