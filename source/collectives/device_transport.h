@@ -33,7 +33,7 @@ struct OortDeviceTransport {
   /// Whether nothing has gone wrong so far.
   int (*check)(void* group, char* error, size_t error_bytes);
   /// Ends what is under way at once, and then the group; may wait for its recordings to be gone.
-  void (*abort)(void* group);
+  void (*break_off)(void* group);
   /// Ends a group of which nothing is under way.
   void (*close)(void* group);
 };

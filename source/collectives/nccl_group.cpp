@@ -132,7 +132,7 @@ class NcclGroup final : public DeviceGroup {
   void End() {
     ended_ = Clock::now();
     const Errand farewell(
-        [transport = &transport_, members = members_] { transport->abort(members); });
+        [transport = &transport_, members = members_] { transport->break_off(members); });
     members_ = nullptr;
   }
 

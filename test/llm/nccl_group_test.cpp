@@ -109,7 +109,7 @@ const OortDeviceTransport kFakeNccl = {
         [](void*, char* error, size_t bytes) {
           return nccl_log.failed ? FakeSay("remote peer exited", error, bytes) : 0;
         },
-    .abort =
+    .break_off =
         [](void* group) {
           ++nccl_log.aborted;
           delete static_cast<FakeMember*>(group);

@@ -173,7 +173,7 @@ int Check(void* of, char* error, size_t error_bytes) {
   return Explain(code != ncclSuccess ? code : state, group.comm, error, error_bytes);
 }
 
-void Abort(void* of) {
+void BreakOff(void* of) {
   const std::unique_ptr<Group> group(&GroupOf(of));
   nccl.comm_abort(group->comm);
 }
@@ -192,7 +192,7 @@ constexpr OortDeviceTransport kTransport = {
     .gather = Gather,
     .trade = Trade,
     .check = Check,
-    .abort = Abort,
+    .break_off = BreakOff,
     .close = Close,
 };
 
