@@ -10,8 +10,6 @@
 namespace oort::cuda {
 namespace {
 
-constexpr unsigned kSignBits = 0x80808080u;
-
 BulkProblem ProblemOf(const ByteConvCall& call) {
   BulkProblem problem = BulkProblem::Of(call, DType::kU8);
   problem.weight_rows = call.padded_filters();  // the last ones are spread over a whole group

@@ -12,6 +12,9 @@ namespace oort::cuda {
 /// registers: see FilterAt.
 inline constexpr int kFilterGroup = 32;
 
+/// The sign bits of four bytes: flipped, they make int8 of uint8 and uint8 of int8.
+inline constexpr unsigned kSignBits = 0x80808080u;
+
 /// The filter whose products with a row are column `place` of a tile of tensor cores. A lane has
 /// two neighbouring columns of each of the four tiles of a group: these are its filters.
 constexpr int FilterAt(int place) {

@@ -13,7 +13,6 @@
 namespace oort::cuda {
 namespace {
 
-constexpr unsigned kSignBits = 0x80808080u;
 constexpr int kByteStep = 128;  // channels of a step: bytes of a row in shared memory
 
 int64_t CeilDivideBytes(int64_t a, int64_t b) { return (a + b - 1) / b; }
