@@ -2,7 +2,6 @@
 #include "cpu/gemm.h"
 #include "cpu/activation_epilogue.h"
 #include "cpu/bf16.h"
-#include "cpu/gemm_finish.h"
 #include "cpu/gemm_tile.h"
 #include "cpu/interleave_fours.h"
 #include "cpu/vec.h"
@@ -12,16 +11,14 @@ namespace {
 
 void Tile(const GemmTile& tile) {
   if (IsWhole<kLeastWholeRows, kGemmColumns>(tile)) {
-    return TilesInRegisters<kGemmRows, kGemmColumns>(tile, 1, 0, ComputeWhole);
+    return TilesInRegisters<kGemmRows, kGemmColumns>(tile, 1, 0, ComputeTile);
   }
-  alignas(64) float sums[kGemmRows * kGemmColumns];
-  ComputePart(tile, sums);
-  Finish<kGemmColumns>(tile, sums);
+  if (!ComputeFewRows(tile)) EdgeInRegisters<kGemmRows, kGemmColumns>(tile, ComputeTile);
 }
 
 bool Tiles(const GemmTile& tile, int64_t count, int64_t b_step) {
   if (!IsWhole<kLeastWholeRows, kGemmColumns>(tile)) return false;
-  TilesInRegisters<kGemmRows, kGemmColumns>(tile, count, b_step, ComputeWhole);
+  TilesInRegisters<kGemmRows, kGemmColumns>(tile, count, b_step, ComputeTile);
   return true;
 }
 

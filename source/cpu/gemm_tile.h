@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The micro-kernel of a matrix product (BLIS): a tile of C in registers. Only for gemm.simd.cpp.
-// ComputePart leaves the sums of a tile in out[rows][kGemmColumns], ComputeWhole finishes one.
 #pragma once
 
 #include "cpu/gemm_whole_tile.h"
@@ -46,25 +45,11 @@ template <int rows, int vectors>
 }
 
 template <int rows, int vectors>
-void ComputeSome(const GemmTile& tile, float* out) {
-  Vec sums[rows][vectors];
-  Unroll<rows>([&](auto r) { Unroll<vectors>([&](auto v) { sums[r][v] = Vec::Zero(); }); });
-  const float* a = static_cast<const float*>(tile.a);
-  const void* soon = tile.soon == nullptr ? tile.a : tile.soon;
-  MultiplyPanels(tile.k, a, tile.a_width == 0 ? kGemmRows : tile.a_width,
-                 static_cast<const float*>(tile.b), static_cast<const char*>(soon),
-                 tile.k == 0 ? 0 : (tile.soon_bytes + tile.k - 1) / tile.k, sums);
-  Unroll<rows>([&](auto r) {
-    Unroll<vectors>([&](auto v) { sums[r][v].Store(out + r * kGemmColumns + v * Vec::kWidth); });
-  });
-}
-
-template <int rows>
 void ComputeRows(const WholeTile& tile) {
-  Vec sums[rows][kGemmVectors];
+  Vec sums[rows][vectors];
   const float* init = tile.init;
   Unroll<rows>([&](auto r) {
-    Unroll<kGemmVectors>([&](auto v) { sums[r][v] = Vec::Load(init + v * Vec::kWidth); });
+    Unroll<vectors>([&](auto v) { sums[r][v] = Vec::Load(init + v * Vec::kWidth); });
     init += tile.init_stride;
   });
   MultiplyPanels(tile.k, static_cast<const float*>(tile.a), tile.a_width,
@@ -73,7 +58,7 @@ void ComputeRows(const WholeTile& tile) {
   if (tile.addend != nullptr) {
     const float* addend = tile.addend;
     Unroll<rows>([&](auto r) {
-      Unroll<kGemmVectors>(
+      Unroll<vectors>(
           [&](auto v) { sums[r][v] = sums[r][v] + Vec::Load(addend + v * Vec::kWidth); });
       addend += tile.addend_stride;
     });
@@ -81,38 +66,30 @@ void ComputeRows(const WholeTile& tile) {
   if (tile.clamp) {
     const Vec low = Vec(tile.low), high = Vec(tile.high);
     Unroll<rows>([&](auto r) {
-      Unroll<kGemmVectors>([&](auto v) { sums[r][v] = Limit(sums[r][v], low, high); });
+      Unroll<vectors>([&](auto v) { sums[r][v] = Limit(sums[r][v], low, high); });
     });
   }
   float* c = tile.c;
   Unroll<rows>([&](auto r) {
-    Unroll<kGemmVectors>([&](auto v) { sums[r][v].Store(c + v * Vec::kWidth); });
+    Unroll<vectors>([&](auto v) { sums[r][v].Store(c + v * Vec::kWidth); });
     c += tile.ldc;
   });
 }
 
-template <int... r>
-inline void ComputeWholeOf(const WholeTile& tile, std::integer_sequence<int, r...>) {
-  static constexpr void (*kTable[])(const WholeTile&) = {ComputeRows<r + 1>...};
+template <int vectors, int... r>
+inline void ComputeRowsOf(const WholeTile& tile, std::integer_sequence<int, r...>) {
+  static constexpr void (*kTable[])(const WholeTile&) = {ComputeRows<r + 1, vectors>...};
   kTable[tile.rows - 1](tile);
 }
-inline void ComputeWhole(const WholeTile& tile) {
-  ComputeWholeOf(tile, std::make_integer_sequence<int, kGemmRows>{});
-}
-
-/// The rows and vectors of a tile that are wanted, into out[rows][kGemmColumns].
-template <int vectors, int... r>
-inline void ComputePartOf(const GemmTile& tile, float* out, std::integer_sequence<int, r...>) {
-  static constexpr void (*kTable[])(const GemmTile&, float*) = {ComputeSome<r + 1, vectors>...};
-  kTable[tile.rows - 1](tile, out);
-}
-inline void ComputePart(const GemmTile& tile, float* out) {
-  const int wanted = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
+inline void ComputeTile(const WholeTile& tile) {
   Unroll<kGemmVectors>([&](auto v) {
-    if (wanted != v + 1) return;
-    ComputePartOf<v + 1>(tile, out, std::make_integer_sequence<int, kGemmRows>{});
+    if (tile.vectors != v + 1) return;
+    ComputeRowsOf<v + 1>(tile, std::make_integer_sequence<int, kGemmRows>{});
   });
 }
+
+/// Tiles that lack rows are like the others here.
+inline bool ComputeFewRows(const GemmTile&) { return false; }
 
 }  // namespace oort::OORT_ISA
 

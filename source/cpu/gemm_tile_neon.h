@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/assembly_neon.h"
+#include "cpu/gemm_finish.h"
 #include "cpu/gemm_whole_tile.h"
 #include "cpu/unroll.h"
 #include "cpu/vec.h"
@@ -33,12 +34,12 @@ inline void AddStep(const float* a, const float* b, float32x4_t (&sums)[rows][ve
   });
 }
 
-/// Computes fewer columns or rows than a whole tile has. Few rows have several sets of sums,
-/// because sixteen additions must be under way at a time: four begin in a cycle, and each takes
-/// four.
+/// Computes fewer rows than a whole tile has. They have several sets of sums, because sixteen
+/// additions must be under way at a time: four begin in a cycle, and each takes four. The number of
+/// sets depends on the rows alone, so that the bits of an element do not depend on its column.
 template <int rows, int vectors>
 inline void Compute(int64_t k, const float* a, const float* b, float* out) {
-  constexpr int kSets = rows * vectors <= 6 ? 4 : rows * vectors <= 12 ? 2 : 1;
+  constexpr int kSets = kGemmRows / rows;
   float32x4_t sums[kSets][rows][vectors];
   Unroll<kSets>([&](auto s) {
     Unroll<rows>([&](auto r) { Unroll<vectors>([&](auto v) { sums[s][r][v] = vdupq_n_f32(0); }); });
@@ -175,20 +176,25 @@ inline void ComputeWhole(const WholeTile& tile) {
         "v27", "v28", "v29", "v30", "v31");
 }
 // clang-format on
-#else
-/// The twin of the assembly.
-inline void ComputeWhole(const WholeTile& tile) {
-  constexpr int kRows = kGemmRows, kVectors = kGemmVectors;
+#endif
+
+/// Some columns of all rows, in the order of the assembly; with all columns it is its twin.
+template <int vectors>
+inline void ComputeColumns(const WholeTile& tile) {
+  constexpr int kRows = kGemmRows;
   const float *a = static_cast<const float*>(tile.a), *b = static_cast<const float*>(tile.b);
-  float32x4_t sums[kRows][kVectors];
+  const char* soon = static_cast<const char*>(tile.soon);
+  float32x4_t sums[kRows][vectors];
   const auto each = [&](auto body) {
-    Unroll<kRows>([&](auto r) { Unroll<kVectors>([&](auto v) { body(r, v, sums[r][v]); }); });
+    Unroll<kRows>([&](auto r) { Unroll<vectors>([&](auto v) { body(r, v, sums[r][v]); }); });
   };
   each([&](int r, int v, float32x4_t& sum) {
     sum = vld1q_f32(tile.init + r * tile.init_stride + 4 * v);
   });
   for (int64_t k = 0; k < tile.k; ++k, a += kGemmRows, b += kGemmColumns) {
-    AddStep<kRows, kVectors>(a, b, sums);
+    __builtin_prefetch(soon, 0, 2);
+    soon += tile.soon_step;
+    AddStep<kRows, vectors>(a, b, sums);
   }
   each([&](int r, int v, float32x4_t sum) {
     if (tile.addend != nullptr) {
@@ -200,7 +206,17 @@ inline void ComputeWhole(const WholeTile& tile) {
     vst1q_f32(tile.c + r * tile.ldc + 4 * v, sum);
   });
 }
+
+/// A tile with all its rows.
+inline void ComputeTile(const WholeTile& tile) {
+  if (tile.vectors == 1) return ComputeColumns<1>(tile);
+  if (tile.vectors == 2) return ComputeColumns<2>(tile);
+#if OORT_HAS_ASSEMBLY
+  ComputeWhole(tile);
+#else
+  ComputeColumns<kGemmVectors>(tile);
 #endif
+}
 
 template <>
 inline void Compute<8, 3>(int64_t k, const float* a, const float* b, float* out) {
@@ -217,11 +233,12 @@ inline void Compute<8, 3>(int64_t k, const float* a, const float* b, float* out)
   tile.c = out;
   tile.ldc = kGemmColumns;
   tile.soon = a;
-  ComputeWhole(tile);
+  tile.vectors = kGemmVectors;
+  ComputeTile(tile);
 }
 
 template <int rows, int... v>
-inline void ComputePartOf(const GemmTile& tile, float* out, std::integer_sequence<int, v...>) {
+inline void ComputeFewOf(const GemmTile& tile, float* out, std::integer_sequence<int, v...>) {
   static constexpr void (*kTable[])(int64_t, const float*, const float*,
                                     float*) = {Compute<rows, v + 1>...};
   const int vectors = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
@@ -230,7 +247,7 @@ inline void ComputePartOf(const GemmTile& tile, float* out, std::integer_sequenc
 }
 
 /// At least the rows and vectors of a tile that are wanted, into out[rows][kGemmColumns].
-inline void ComputePart(const GemmTile& tile, float* out) {
+inline void ComputeFew(const GemmTile& tile, float* out) {
   // Prefetches what whole tiles prefetch at each step.
   const char* soon = static_cast<const char*>(tile.soon);
   for (int64_t i = 0; soon != nullptr && i < tile.soon_bytes; i += 64) {
@@ -238,9 +255,19 @@ inline void ComputePart(const GemmTile& tile, float* out) {
   }
   constexpr auto kVectors = std::make_integer_sequence<int, kGemmVectors>{};
   constexpr int kHalf = kGemmRows / 2, kQuarter = kGemmRows / 4;
-  if (tile.rows <= kQuarter) return ComputePartOf<kQuarter>(tile, out, kVectors);
-  if (tile.rows <= kHalf) return ComputePartOf<kHalf>(tile, out, kVectors);
-  ComputePartOf<kGemmRows>(tile, out, kVectors);
+  if (tile.rows <= kQuarter) return ComputeFewOf<kQuarter>(tile, out, kVectors);
+  if (tile.rows <= kHalf) return ComputeFewOf<kHalf>(tile, out, kVectors);
+  ComputeFewOf<kGemmRows>(tile, out, kVectors);
+}
+
+/// Computes a tile that lacks rows, where all its sums would leave registers unused. Returns
+/// whether this is one.
+inline bool ComputeFewRows(const GemmTile& tile) {
+  if (tile.rows == kGemmRows && tile.k > 0) return false;
+  alignas(64) float sums[kGemmRows * kGemmColumns];
+  ComputeFew(tile, sums);
+  Finish<kGemmColumns>(tile, sums);
+  return true;
 }
 
 }  // namespace oort::OORT_ISA

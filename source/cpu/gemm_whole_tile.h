@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A tile of C with all its columns, finished in registers. Only for *.simd.cpp.
+// A tile of C that is finished in registers: sums begin with the bias or with what C holds, and the
+// steps of k are added in their order. Tiles at an edge do the same, so that the bits of an element
+// do not depend on where a matrix is cut. Only for *.simd.cpp.
 #pragma once
 
 #include "cpu/activation_epilogue.h"
@@ -12,6 +14,7 @@ namespace oort::OORT_ISA {
 struct WholeTile {
   int64_t k = 0;
   int rows = 0, a_width = 0;
+  int vectors = 0;  ///< that hold the columns which are wanted
   const void *a = nullptr, *b = nullptr;
   const float* init = nullptr;
   int64_t init_stride = 0;
@@ -53,6 +56,7 @@ inline WholeTile WholeTileOf(const GemmTile& tile, float* sums) {
   WholeTile whole;
   whole.k = tile.k;
   whole.rows = tile.rows;
+  whole.vectors = (tile.columns + Vec::kWidth - 1) / Vec::kWidth;
   whole.a_width = tile.a_width == 0 ? most : tile.a_width;
   whole.a = tile.a;
   whole.b = tile.b;
@@ -70,7 +74,7 @@ inline WholeTile WholeTileOf(const GemmTile& tile, float* sums) {
   whole.low = relu ? 0.0f : activation.a;
   whole.high = relu ? __builtin_inff() : activation.b;
   whole.soon = tile.soon != nullptr ? tile.soon : tile.a;
-  whole.soon_step = (tile.soon_bytes + tile.k - 1) / tile.k;
+  whole.soon_step = tile.k == 0 ? 0 : (tile.soon_bytes + tile.k - 1) / tile.k;
   return whole;
 }
 
@@ -97,6 +101,69 @@ inline void TilesInRegisters(const GemmTile& tile, int64_t count, int64_t b_step
     if (direct) whole.c += columns;
     if (moves) whole.init += columns;
     if (whole.addend != nullptr) whole.addend += columns;
+  }
+}
+
+/// Rows of `columns` floats, which may end within a vector.
+struct RaggedRows {
+  int rows, columns;
+
+  /// Whole vectors are written where `to` has room for them.
+  template <bool whole>
+  void Copy(const float* from, int64_t from_stride, float* to, int64_t to_stride) const {
+    for (int r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+      int i = 0;
+      for (; i + Vec::kWidth <= columns; i += Vec::kWidth) Vec::Load(from + i).Store(to + i);
+      if (i == columns) continue;
+      const Vec last = Vec::LoadPartial(from + i, columns - i);
+      if constexpr (whole) {
+        last.Store(to + i);
+      } else {
+        last.StorePartial(to + i, columns - i);
+      }
+    }
+  }
+};
+
+/// Computes a tile that lacks columns or has a bias for each row. Only rows that end within a
+/// vector go through buffers, which the L1 cache holds.
+template <int most, int columns, typename Compute>
+inline void EdgeInRegisters(const GemmTile& tile, const Compute& compute) {
+  alignas(64) float first[most * columns], last[most * columns], sums[most * columns];
+  const ActivationSpec& activation = tile.activation;
+  const bool ragged = tile.columns % Vec::kWidth != 0;
+  const RaggedRows rows{tile.rows, tile.columns};
+  WholeTile whole = WholeTileOf<most, columns>(tile, sums);
+  if (!tile.accumulate && tile.row_bias != nullptr) {
+    for (int r = 0; r < tile.rows; ++r) {
+      const Vec bias = Vec(tile.row_bias[r]);
+      for (int v = 0; v < whole.vectors; ++v) bias.Store(first + r * columns + v * Vec::kWidth);
+    }
+    whole.init = first;
+    whole.init_stride = columns;
+  } else if (ragged && tile.accumulate) {
+    rows.Copy<true>(tile.c, tile.ldc, first, columns);
+    whole.init = first;
+    whole.init_stride = columns;
+  } else if (ragged && tile.column_bias != nullptr) {
+    RaggedRows{1, tile.columns}.Copy<true>(tile.column_bias, 0, first, columns);
+    whole.init = first;
+  }
+  if (ragged && tile.addend != nullptr) {
+    rows.Copy<true>(tile.addend, tile.addend_stride, last, columns);
+    whole.addend = last;
+    whole.addend_stride = columns;
+  }
+  if (ragged) {
+    whole.c = sums;
+    whole.ldc = columns;
+  }
+  compute(whole);
+  if (!IsDirect(activation)) {
+    ActivateBlock<columns / Vec::kWidth>(activation, {tile.rows, tile.columns, tile.c, tile.ldc},
+                                         ActivationSource{sums, columns});
+  } else if (ragged) {
+    rows.Copy<false>(sums, columns, tile.c, tile.ldc);
   }
 }
 

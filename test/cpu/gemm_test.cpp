@@ -72,6 +72,64 @@ TEST(Gemm, CutsLongSums) {
   }
 }
 
+/// The columns [first, first + part.n) of what `whole` multiplies by.
+Data ColumnsOf(const Case& whole, const Data& data, const Case& part, int64_t first) {
+  Data columns(part);
+  const auto copy = [&](const Tensor& from, int64_t from_stride, Tensor& to, int64_t to_stride,
+                        int64_t rows) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::copy_n(from.data<float>() + r * from_stride + first, part.n,
+                  to.data<float>() + r * to_stride);
+    }
+  };
+  copy(data.b, whole.n, columns.b, part.n, part.k);
+  copy(data.addend, whole.n + 2, columns.addend, part.n + 2, part.m);
+  const bool by_column = part.bias == Bias::kColumn;
+  std::copy_n(data.bias.data<float>() + (by_column ? first : 0), by_column ? part.n : part.m,
+              columns.bias.data<float>());
+  std::copy_n(data.a.data<float>(), part.m * part.k, columns.a.data<float>());
+  return columns;
+}
+
+/// Ranks that have a part of a weight each rely on it: tiles at an edge add in no other order.
+void CheckParts(const Case& whole, int64_t width) {
+  SCOPED_TRACE(whole.Describe() + " in parts of " + std::to_string(width));
+  const Data data(whole);
+  for (Isa isa : SupportedIsas()) {
+    SCOPED_TRACE(std::string(Name(isa)));
+    const GemmKernels& kernels = GemmKernelsFor(isa);
+    const std::vector<float> expected = Multiply(kernels, whole, data, 1);
+    for (int64_t first = 0; first < whole.n; first += width) {
+      Case part = whole;
+      part.n = std::min(width, whole.n - first);
+      const std::vector<float> result =
+          Multiply(kernels, part, ColumnsOf(whole, data, part, first), 1);
+      for (int64_t i = 0; i < part.m * part.n; ++i) {
+        const int64_t row = i / part.n, column = first + i % part.n;
+        ASSERT_EQ(result[static_cast<size_t>(i)],
+                  expected[static_cast<size_t>(row * whole.n + column)])
+            << "row " << row << ", column " << column;
+      }
+    }
+  }
+}
+
+TEST(Gemm, GivesPartsOfAMatrixTheBitsOfTheWhole) {
+  for (int64_t m : {3, 8, 14}) {
+    for (Bias bias : {Bias::kNone, Bias::kRow, Bias::kColumn}) {
+      const bool silu = bias == Bias::kColumn;
+      const Case whole{.m = m,
+                       .n = 96,
+                       .k = 1700,  // longer than one step of any kernel
+                       .packed = Packed::kB,
+                       .bias = bias,
+                       .activation = {silu ? Activation::kSilu : Activation::kRelu, 0, 0},
+                       .addend = m % 2 == 0};
+      for (int64_t width : {4, 13, 48}) CheckParts(whole, width);
+    }
+  }
+}
+
 TEST(Gemm, SplitsLargeProducts) {
   for (Packed packed : {Packed::kNone, Packed::kA, Packed::kB}) {
     Check({.m = 70, .n = 1200, .k = 300, .packed = packed, .bias = Bias::kColumn});

@@ -342,11 +342,19 @@ TEST(Ranks, AnEngineSharesExpertsOut) {
 /// queries of a head of keys.
 void ExpectBitsOfSmol(
     const std::function<std::shared_ptr<const LanguageModel>(const LanguageModelOptions&)>& load) {
-  const std::vector<int32_t> tokens = {1, 504, 3575, 282, 4649, 314, 260, 1, 9, 44};
-  const RankLogits want = LogitsOf(load({}), tokens, 5, KvType::kF16);
+  // A short prompt in pieces, and one whose rows fill tiles of matrix products.
+  const std::vector<int32_t> few = {1, 504, 3575, 282, 4649, 314, 260, 1, 9, 44};
+  std::vector<int32_t> many;
+  for (int32_t i = 0; i < 27; ++i) many.push_back(17 + i * 61);
+  const auto alone = load({});
+  const RankLogits want_few = LogitsOf(alone, few, 5, KvType::kF16);
+  const RankLogits want_many = LogitsOf(alone, many, many.size(), KvType::kF16);
   for (const int ranks : {2, 4, 5, 8}) {
+    SCOPED_TRACE(std::to_string(ranks) + " ranks");
     const auto together = load(RankedOptions(ranks, true));
-    EXPECT_TRUE(HasSameBits(LogitsOf(together, tokens, 5, KvType::kF16).logits, want.logits));
+    EXPECT_TRUE(HasSameBits(LogitsOf(together, few, 5, KvType::kF16).logits, want_few.logits));
+    EXPECT_TRUE(
+        HasSameBits(LogitsOf(together, many, many.size(), KvType::kF16).logits, want_many.logits));
   }
 }
 
