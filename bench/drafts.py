@@ -17,11 +17,11 @@ import statistics
 import subprocess
 
 LETTER = (
-    "Dear Mrs Miller, thank you for your letter of the third of May about the roof of the old school house. We has looked "
-    "at the pictures that you sent us. The tiles on the north side is broken, and two of the beams below them is wet. We "
-    "can begin with the work in the second week of June, and it will take us about nine days. The price for the tiles, "
-    "the two beams and the work is four thousand and two hundred pounds. Please tell us until the end of May whether you "
-    "wants us to come. Yours sincerely, John Baker"
+    "Dear Mrs Miller, thank you for your letter of the third of May about the roof of the old school house. We has "
+    "looked at the pictures that you sent us. The tiles on the north side is broken, and two of the beams below them "
+    "is wet. We can begin with the work in the second week of June, and it will take us about nine days. The price for "
+    "the tiles, the two beams and the work is four thousand and two hundred pounds. Please tell us until the end of "
+    "May whether you wants us to come. Yours sincerely, John Baker"
 )
 CODE = """class Account:
     def __init__(self, owner, balance):
@@ -43,11 +43,11 @@ CODE = """class Account:
         return self.balance
 """
 ARTICLE = (
-    "The river Tarn rises on Mont Lozere in the south of France and runs west through gorges that are up to six hundred "
-    "metres deep. Its water has cut through the limestone of the Causses over two million years. Villages such as Sainte "
-    "Enimie and La Malene lie on its banks, and boatmen take visitors through the narrowest part of the gorges. Behind "
-    "Millau the valley widens, and a bridge of seven piers carries the motorway over it. The highest of the piers stands "
-    "two hundred and forty-five metres above the ground. The Tarn flows into the Garonne near Moissac."
+    "The river Tarn rises on Mont Lozere in the south of France and runs west through gorges that are up to six "
+    "hundred metres deep. Its water has cut through the limestone of the Causses over two million years. Villages such "
+    "as Sainte Enimie and La Malene lie on its banks, and boatmen take visitors through the narrowest part of the "
+    "gorges. Behind Millau the valley widens, and a bridge of seven piers carries the motorway over it. The highest of "
+    "the piers stands two hundred and forty-five metres above the ground. The Tarn flows into the Garonne near Moissac."
 )
 PROMPTS = {
     "edit": [

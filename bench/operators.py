@@ -94,7 +94,8 @@ def cases():
     yield "linear", "linear 512x384x1536", nn.Linear(384, 1536), [rand(512, 384)]
     yield "linear", "linear 1x1024x1024", nn.Linear(1024, 1024), [rand(1, 1024)]
     yield "linear", "matmul 12x(128x64x128)", Call(torch.matmul), [rand(12, 128, 64), rand(12, 64, 128)]
-    yield "linear", "einsum bhid,bhjd->bhij", Call(lambda a, b: torch.einsum("bhid,bhjd->bhij", a, b)), [rand(2, 6, 128, 64)] * 2
+    einsum = Call(lambda a, b: torch.einsum("bhid,bhjd->bhij", a, b))
+    yield "linear", "einsum bhid,bhjd->bhij", einsum, [rand(2, 6, 128, 64)] * 2
     yield "attention", "sdpa 12 heads 256", Call(F.scaled_dot_product_attention), [rand(1, 12, 256, 64)] * 3
     yield "attention", "multihead 4x128x384", SelfAttention(384, 6), [tokens]
     yield "recurrent", "lstm 50x8x256", First(nn.LSTM(256, 256)), [rand(50, 8, 256)]
@@ -124,7 +125,8 @@ def cases():
     yield "reduction", "sort 64x4096", Call(lambda x: torch.sort(x)[0]), [rand(64, 4096)]
     yield "index", "embedding 1024x384", nn.Embedding(1000, 384), [ids]
     yield "index", "gather 1M", Call(lambda x, i: torch.gather(x, 1, i)), [vector, torch.randint(0, 1024, (1024, 1024))]
-    yield "index", "index_select 1M", Call(lambda x, i: torch.index_select(x, 0, i)), [vector, torch.randint(0, 1024, (1024,))]
+    select = Call(lambda x, i: torch.index_select(x, 0, i))
+    yield "index", "index_select 1M", select, [vector, torch.randint(0, 1024, (1024,))]
     yield "index", "slice step 2", Call(lambda x: x[:, ::2] * 1.5), [vector]
     yield "index", "masked_select 1M", Call(lambda x, m: torch.masked_select(x, m)), [vector, vector > 0]
     yield "shape", "permute 0231 64x56x56", Call(lambda x: x.permute(0, 2, 3, 1).contiguous()), [image]
@@ -138,7 +140,8 @@ def cases():
     yield "pad", "reflect 64x56x56", nn.ReflectionPad2d(3), [image]
     yield "resize", "bilinear 64x56x56 to 112", nn.Upsample(scale_factor=2, mode="bilinear"), [image]
     yield "resize", "nearest 64x56x56 to 112", nn.Upsample(scale_factor=2), [image]
-    yield "resize", "bicubic 3x224x224 to 256", Call(lambda x: F.interpolate(x, size=(256, 256), mode="bicubic")), [rand(1, 3, 224, 224)]
+    bicubic = Call(lambda x: F.interpolate(x, size=(256, 256), mode="bicubic"))
+    yield "resize", "bicubic 3x224x224 to 256", bicubic, [rand(1, 3, 224, 224)]
     shrink = Call(lambda x: F.interpolate(x, size=(64, 64), mode="bilinear", antialias=True))
     yield "resize", "antialiased 3x224x224 to 64", shrink, [rand(1, 3, 224, 224)]
     yield "spectral", "fft 64x1024", Call(lambda x: torch.view_as_real(torch.fft.rfft(x))), [rand(64, 1024)]
@@ -151,7 +154,8 @@ def cases():
     window = torch.hann_window(400)
     stft = Call(lambda x: torch.stft(x, 400, 160, window=window, return_complex=True).abs())
     yield "spectral", "magnitudes of stft 400, 1 s", stft, [rand(1, 16000)]
-    yield "vision", "grid_sample 32x128x128", Call(lambda x, g: F.grid_sample(x, g, align_corners=False)), [rand(1, 32, 128, 128), rand(1, 128, 128, 2) * 2 - 1]
+    sample = Call(lambda x, g: F.grid_sample(x, g, align_corners=False))
+    yield "vision", "grid_sample 32x128x128", sample, [rand(1, 32, 128, 128), rand(1, 128, 128, 2) * 2 - 1]
     corners = rand(3000, 2) * 600
     boxes = torch.cat([corners, corners + rand(3000, 2) * 100], 1)
     regions = torch.cat([torch.zeros(100, 1), boxes[:100]], 1)
@@ -205,7 +209,8 @@ def measure(case, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--oort", default="build/oort", help="the program (build/oort)")
-    parser.add_argument("--cache", default=".cache/bench-operators", metavar="DIR", help="where exported cases are kept")
+    parser.add_argument("--cache", default=".cache/bench-operators", metavar="DIR",
+                        help="where exported cases are kept")
     parser.add_argument("--only", metavar="WORD", help="cases whose family or name contains it")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--runs", type=int, default=20)

@@ -21,7 +21,8 @@ import numpy as np  # noqa: E402
 
 TOOLS = pathlib.Path(__file__).resolve().parent
 WORDS = "the comet left a cloud of ice and dust; nobody had seen it, but its light went on for 4,000 years".split()
-SENTENCES = [" ".join(WORDS[i % 7 : i % 7 + 1 + i % 13]) for i in range(60)] + ["No.", "Ünïcödé 日本 🦊", " ".join(WORDS * 40)]
+SENTENCES = [" ".join(WORDS[i % 7 : i % 7 + 1 + i % 13]) for i in range(60)] + ["No.", "Ünïcödé 日本 🦊",
+                                                                                " ".join(WORDS * 40)]
 
 
 def main():

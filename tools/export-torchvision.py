@@ -32,7 +32,8 @@ def main():
         "--second-size", nargs=2, type=int, metavar=("H", "W"), help="also writes DIR/NAME@HxW"
     )
     parser.add_argument(
-        "--symbolic", action="store_true", help="the second case gets a graph for both sizes even where one for one would do"
+        "--symbolic", action="store_true", help="the second case gets a graph for both sizes even where one for one "
+                                                "would do"
     )
     parser.add_argument("--batch", type=int, default=1, metavar="N")
     arguments = parser.parse_args()

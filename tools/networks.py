@@ -110,7 +110,8 @@ class T5Block(nn.Module):
 
     def forward(self, states, targets):
         encoded = self.encoder(inputs_embeds=states).last_hidden_state
-        return encoded, self.decoder(inputs_embeds=targets, encoder_hidden_states=encoded, use_cache=False).last_hidden_state
+        return encoded, self.decoder(inputs_embeds=targets, encoder_hidden_states=encoded,
+                                     use_cache=False).last_hidden_state
 
 
 def t5():

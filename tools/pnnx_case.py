@@ -60,7 +60,8 @@ def reference(module, inputs):
 
 
 def pictures(batch, size, seed):
-    """Blotches of several sizes with a little noise: closer to normalised photographs than noise, which averages away."""
+    """Blotches of several sizes with a little noise: closer to normalised photographs than noise alone, which averages
+    away."""
     generator = torch.Generator().manual_seed(seed)
     total = torch.zeros(batch, 3, *size)
     for cells, weight in ((2, 0.3), (5, 0.3), (13, 0.25), (size, 0.15)):
@@ -125,7 +126,8 @@ def convert(module, inputs, folder, *, second=None, optlevel=2, by_value=False, 
         # pnnx may die in its later export to ncnn; what counts is that the graph was written.
         written = [os.path.join(scratch, f"model.pnnx.{end}") for end in ("param", "bin")]
         if not all(os.path.exists(path) and os.path.getsize(path) for path in written):
-            raise ConversionError(f"pnnx wrote no graph (exit code {run.returncode}):\n{run.stdout}{run.stderr}"[-2000:])
+            said = f"pnnx wrote no graph (exit code {run.returncode}):\n{run.stdout}{run.stderr}"
+            raise ConversionError(said[-2000:])
         for path, end in zip(written, ("param", "bin")):
             shutil.copyfile(path, os.path.join(folder, f"{stem}.pnnx.{end}"))
         rendering = os.path.join(scratch, "model_pnnx.py")
@@ -259,7 +261,8 @@ def write_pair(module, inputs, folder, *, second, second_folder=None, replayed=T
     for tensors in (inputs, second):
         found = faults(rendering, binary, tensors, reference(module, tensors)) if replayed else []
         if found:
-            raise ConversionError(f"traced for both sizes, pnnx's graph is wrong at {shapes(tensors)}: " + "; ".join(found))
+            raise ConversionError(f"traced for both sizes, pnnx's graph is wrong at {shapes(tensors)}: "
+                                  + "; ".join(found))
     save_tensors(folder, inputs, reference(module, inputs))
     if second_folder:
         link_graph(folder, second_folder)

@@ -12,28 +12,32 @@ STRINGS = r"'' 'a' 'o' ' ' '\n' 'Hello' 'name' 'age' 'x.y' '1' '%s-%s' '{}' 'ä'
 NUMBERS = "0 1 2 -1 3 10 7".split()
 ATOMS = "true false none 1.5 -0.5 [] {} () 1e3 2.0".split()
 FILTERS = """
-    upper lower title capitalize trim length list first last sort unique|list join reverse string int float abs round tojson
-    items|list dictsort min max sum safe e forceescape default default('D') default('D',true) join(',') replace('o','0')
-    map('upper')|list map(attribute='name')|list map('string')|join('|') select|list reject|list select('string')|list
-    selectattr('on')|list selectattr('age','gt',5)|list rejectattr('on')|list batch(2)|list slice(2)|list groupby('age')
-    indent indent(2,true) truncate(5) wordcount center(12) tojson(indent=2) tojson(sort_keys=true) sort(reverse=true)
-    sort(attribute='name') sort(attribute='age') round(1) int(3) float(1.5) count attr('name') map(attribute='age')|sum
-    format(1,2) trim('H') reverse|list map('length')|list map('tojson')|list dictsort(true) dictsort(by='value')
-    min(attribute='age') sum(start=1) map('default','q')|list map(attribute='zz',default=0)|list replace(1,2) tojson(true)
-    tojson(separators=(',',':')) round(0,'floor') round(method='ceil')""".split()
+    upper lower title capitalize trim length list first last sort unique|list join reverse string int float abs
+    round tojson items|list dictsort min max sum safe e forceescape default default('D') default('D',true) join(',')
+    replace('o','0') map('upper')|list map(attribute='name')|list map('string')|join('|') select|list reject|list
+    select('string')|list selectattr('on')|list selectattr('age','gt',5)|list rejectattr('on')|list batch(2)|list
+    slice(2)|list groupby('age') indent indent(2,true) truncate(5) wordcount center(12) tojson(indent=2)
+    tojson(sort_keys=true) sort(reverse=true) sort(attribute='name') sort(attribute='age') round(1) int(3)
+    float(1.5) count attr('name') map(attribute='age')|sum format(1,2) trim('H') reverse|list map('length')|list
+    map('tojson')|list dictsort(true) dictsort(by='value') min(attribute='age') sum(start=1) map('default','q')|list
+    map(attribute='zz',default=0)|list replace(1,2) tojson(true) tojson(separators=(',',':')) round(0,'floor')
+    round(method='ceil')""".split()
 TESTS = """
-    defined undefined none string number integer float boolean mapping sequence iterable true false odd even lower upper
-    divisibleby(2) eq(7) ne(1) gt(2) in([1,7]) callable sameas(none) escaped filter test""".split()
+    defined undefined none string number integer float boolean mapping sequence iterable true false odd even lower
+    upper divisibleby(2) eq(7) ne(1) gt(2) in([1,7]) callable sameas(none) escaped filter test""".split()
 MEMBERS = """
-    upper() lower() strip() lstrip() rstrip('d') split() split('o') rsplit('o',1) startswith('H') endswith(('d','x'))
-    replace('l','L',1) find('o') count('l') title() capitalize() isdigit() isalpha() islower() items()|list keys()|list
-    values() get('a') get('zz') get('zz',1) index(1) join(ls) partition('_') splitlines() zfill(14) center(15,'*') swapcase()
-    format(1,b=2) removeprefix('He') isspace() isupper() append(1) pop() copy() real is_integer() name age x x.y
-    isidentifier() rfind('o') ljust(12) rjust(13,'-') expandtabs() isnumeric() istitle() rpartition('o') index('W')""".split()
+    upper() lower() strip() lstrip() rstrip('d') split() split('o') rsplit('o',1) startswith('H')
+    endswith(('d','x')) replace('l','L',1) find('o') count('l') title() capitalize() isdigit() isalpha() islower()
+    items()|list keys()|list values() get('a') get('zz') get('zz',1) index(1) join(ls) partition('_') splitlines()
+    zfill(14) center(15,'*') swapcase() format(1,b=2) removeprefix('He') isspace() isupper() append(1) pop() copy()
+    real is_integer() name age x x.y isidentifier() rfind('o') ljust(12) rjust(13,'-') expandtabs() isnumeric()
+    istitle() rpartition('o') index('W')""".split()
 INDEXES = [*NUMBERS, "'name'", "'a'", "'items'", "-2"]
 SLICES = "1: ::-1 :-1 -2: ::2 1:2 none:2".split()
-LOOP = ["", "{{ x }}", "{{ loop.index }}", "{{ loop.last }}{{ loop.nextitem }}", "{{ loop.revindex0 }}", "{{ loop.cycle(1,2) }}"]
-CALLS = ["{{ m(1) }}", "{{ m(n,2) }}", "{{ m() }}", "{{ m(1,2,3) }}", "{{ m(a=l) }}", "{% call m(5) %}C{{ n }}{% endcall %}"]
+LOOP = ["", "{{ x }}", "{{ loop.index }}", "{{ loop.last }}{{ loop.nextitem }}", "{{ loop.revindex0 }}",
+        "{{ loop.cycle(1,2) }}"]
+CALLS = ["{{ m(1) }}", "{{ m(n,2) }}", "{{ m() }}", "{{ m(1,2,3) }}", "{{ m(a=l) }}",
+         "{% call m(5) %}C{{ n }}{% endcall %}"]
 PIECES = [
     "{# c #}", "{#- c -#}", "{% raw %}{{ x }}{% endraw %}", "{% generation %}g{% endgeneration %}",
     "{% filter upper %}q{{ s }}{% endfilter %}",
@@ -97,7 +101,8 @@ class Generator:
             return (self.tag(head + self.maybe(0.2, lambda: " if " + self.expression(1))) + body(True) + self.pick(LOOP)
                     + self.maybe(0.2, lambda: self.tag("else") + body()) + self.tag("endfor"))
         if kind == 6:
-            return self.tag(f"set {self.pick(['x', 'y', 's', 'l'])} = {self.expression(2)}") + self.pick(["", "{{ x }}", "{{ s }}"])
+            return self.tag(f"set {self.pick(['x', 'y', 's', 'l'])} = {self.expression(2)}") + self.pick(["", "{{ x }}",
+                "{{ s }}"])
         if kind == 7:
             return self.tag("set y" + self.pick(["", " | upper", " | trim"])) + body() + self.tag("endset") + "{{ y }}"
         if kind == 8:

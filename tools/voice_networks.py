@@ -39,7 +39,8 @@ class RelativeAttention(nn.Module):
 
     def forward(self, x, band):
         """`band` (i, j, distance) is 1 where phoneme j stands so far from i."""
-        q, k, v = (part(x).reshape(self.heads, self.width, -1).transpose(1, 2) for part in (self.conv_q, self.conv_k, self.conv_v))
+        q, k, v = (part(x).reshape(self.heads, self.width, -1).transpose(1, 2)
+                   for part in (self.conv_q, self.conv_k, self.conv_v))
         q = q / math.sqrt(self.width)
         near = torch.matmul(torch.matmul(q, self.emb_rel_k.transpose(1, 2)).transpose(0, 1), band.transpose(1, 2))
         weights = F.softmax(torch.matmul(q, k.transpose(1, 2)) + near.transpose(0, 1), -1)
@@ -67,7 +68,8 @@ class Encoder(nn.Module):
         self.norm_layers_2 = nn.ModuleList(ChannelNorm(channels) for _ in range(layers))
 
     def forward(self, x, band):
-        for attend, first, feed, second in zip(self.attn_layers, self.norm_layers_1, self.ffn_layers, self.norm_layers_2):
+        for attend, first, feed, second in zip(self.attn_layers, self.norm_layers_1, self.ffn_layers,
+                                               self.norm_layers_2):
             x = first(x + attend(x, band))
             x = second(x + feed(x))
         return x
@@ -98,7 +100,8 @@ class Separable(nn.Module):
         super().__init__()
         wide = [kernel**i for i in range(layers)]
         self.convs_sep = nn.ModuleList(
-            nn.Conv1d(channels, channels, kernel, dilation=d, padding=(kernel - 1) * d // 2, groups=channels) for d in wide)
+            nn.Conv1d(channels, channels, kernel, dilation=d, padding=(kernel - 1) * d // 2, groups=channels)
+            for d in wide)
         self.convs_1x1 = nn.ModuleList(nn.Conv1d(channels, channels, 1) for _ in wide)
         self.norms_1 = nn.ModuleList(ChannelNorm(channels) for _ in wide)
         self.norms_2 = nn.ModuleList(ChannelNorm(channels) for _ in wide)
@@ -119,8 +122,8 @@ def knots(parts):
 
 
 def inverse_spline(y, widths, heights, slopes):
-    """The rational-quadratic spline (Durkan et al. 2019) backwards; beyond BOUND it is the identity. `y` has an axis of 1
-    behind, where the others have their bins."""
+    """The rational-quadratic spline (Durkan et al. 2019) backwards; beyond BOUND it is the identity. `y` has an axis of
+    1 behind, where the others have their bins."""
     lefts, widths = knots(widths)
     lows, heights = knots(heights)
     edge = slopes[..., :1] * 0 + math.log(math.exp(1 - LEAST) - 1)
@@ -151,7 +154,8 @@ class SplineFlow(nn.Module):
     def forward(self, z, x):
         known, y = z[:, :1], z[:, 1:]
         h = self.proj(self.convs(self.pre(known) + x)).transpose(1, 2)
-        y = inverse_spline(y.transpose(1, 2), h[..., :BINS] * self.scale, h[..., BINS : 2 * BINS] * self.scale, h[..., 2 * BINS :])
+        y = inverse_spline(y.transpose(1, 2), h[..., :BINS] * self.scale, h[..., BINS : 2 * BINS] * self.scale,
+                           h[..., 2 * BINS :])
         return torch.cat([known, y.transpose(1, 2)], 1)
 
 
@@ -184,7 +188,8 @@ class Waves(nn.Module):
     def __init__(self, channels, kernel, layers):
         super().__init__()
         self.channels = channels
-        self.in_layers = nn.ModuleList(nn.Conv1d(channels, 2 * channels, kernel, padding=kernel // 2) for _ in range(layers))
+        self.in_layers = nn.ModuleList(nn.Conv1d(channels, 2 * channels, kernel, padding=kernel // 2)
+                                       for _ in range(layers))
         self.res_skip_layers = nn.ModuleList(
             nn.Conv1d(channels, channels if i + 1 == layers else 2 * channels, 1) for i in range(layers))
 
@@ -258,7 +263,8 @@ class Generator(nn.Module):
 
 class Vits(nn.Module):
     def __init__(self, phonemes=256, channels=192, latent=192, inner=768, heads=2, layers=6, window=4, kernel=3, flow=5,
-                 flow_layers=4, start=256, ups=((8, 16), (8, 16), (4, 8)), blocks=((3, (1, 2)), (5, (2, 6)), (7, (3, 12)))):  # fmt: skip
+                 flow_layers=4, start=256, ups=((8, 16), (8, 16), (4, 8)),
+                 blocks=((3, (1, 2)), (5, (2, 6)), (7, (3, 12)))):  # fmt: skip
         super().__init__()
         self.latent = latent
         self.enc_p = TextEncoder(phonemes, channels, latent, inner, heads, layers, window, kernel)
@@ -268,7 +274,8 @@ class Vits(nn.Module):
 
 
 class Phonemes(nn.Module):
-    """Phonemes (1, n) and noise (1, 2, n) to means and logarithms of deviations (1, latent, n), and of times (1, 1, n)."""
+    """Phonemes (1, n) and noise (1, 2, n) to means and logarithms of deviations (1, latent, n), and of times (1, 1,
+    n)."""
 
     def __init__(self, vits):
         super().__init__()
@@ -313,7 +320,8 @@ def piper(path):
     state = state_of(onnx.load(path).graph)
     vits = Vits(phonemes=state["enc_p.emb.weight"].size(0)).eval()
     shapes = {name: tuple(value.shape) for name, value in vits.state_dict().items()}
-    wrong = [name for name in {**shapes, **state} if shapes.get(name) != tuple(state[name].shape if name in state else ())]
+    wrong = [name for name in {**shapes, **state} if shapes.get(name) != tuple(state[name].shape if name in state
+                                                                               else ())]
     if wrong:
         raise SystemExit(f"{path} is no voice of Piper's medium quality with one speaker: {wrong[:5]}")
     vits.load_state_dict(state)
@@ -336,7 +344,8 @@ def export(vits, folder, phonemes):
 def write_voice(config, folder):
     """voice.txt: the rate, how much is drawn at random, and the numbers of phonemes by their characters."""
     inference = config["inference"]
-    lines = [f"rate {config['audio']['sample_rate']}", f"noise {inference['noise_scale']}", f"time_noise {inference['noise_w']}"]
+    lines = [f"rate {config['audio']['sample_rate']}", f"noise {inference['noise_scale']}",
+             f"time_noise {inference['noise_w']}"]
     for phoneme, (number, *_) in config["phoneme_id_map"].items():
         if len(phoneme) == 1:
             lines.append(f"phoneme {number} {phoneme}")

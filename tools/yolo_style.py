@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A one-stage detector of the YOLOv5 kind, written for Oort's tests: CSP backbone, SPPF, PAN neck, anchor heads, decoding.
+"""A one-stage detector of the YOLOv5 kind, written for Oort's tests: CSP backbone, SPPF, PAN neck, anchor heads,
+decoding.
 
 The depth and width of the network scale as in that family ("s" is depth 0.33, width 0.5). Weights are random.
 Not a program: export-yolo.py and test/make_corpus.py import it.

@@ -56,14 +56,16 @@ def read_gray_png(path):
 def predict(kind, left, up, corner):
     """What PNG's filter of this kind adds to a byte."""
     if kind == 4:  # Paeth: whichever neighbour is nearest to left + up - corner
-        return min((abs(up - corner), 0, left), (abs(left - corner), 1, up), (abs(left + up - 2 * corner), 2, corner))[2]
+        return min((abs(up - corner), 0, left), (abs(left - corner), 1, up),
+                   (abs(left + up - 2 * corner), 2, corner))[2]
     return (0, left, up, (left + up) // 2)[kind]
 
 
 def shrink(rows, size):
     step = len(rows) // size
     return [
-        [sum(sum(row[x * step : (x + 1) * step]) for row in rows[y * step : (y + 1) * step]) / step**2 for x in range(size)]
+        [sum(sum(row[x * step : (x + 1) * step]) for row in rows[y * step : (y + 1) * step]) / step**2
+         for x in range(size)]
         for y in range(size)
     ]
 
@@ -76,7 +78,8 @@ def picture(rows, left, top, shades=16):
             shade = round(value / 255 * (shades - 1))
             if shade:
                 paths.setdefault(shade, []).append(f"M{left + x * CELL} {top + y * CELL}h{CELL}v{CELL}h-{CELL}z")
-    lines = [f'<rect x="{left - 1}" y="{top - 1}" width="{PICTURE + 2}" height="{PICTURE + 2}" fill="#000" stroke="#3a414b"/>']
+    lines = [f'<rect x="{left - 1}" y="{top - 1}" width="{PICTURE + 2}" height="{PICTURE + 2}" fill="#000" '
+             f'stroke="#3a414b"/>']
     for shade, parts in sorted(paths.items()):
         level = f"{round(255 * shade / (shades - 1)):02x}"
         lines.append(f'<path fill="#{level * 3}" shape-rendering="crispEdges" d="{"".join(parts)}"/>')
@@ -107,7 +110,8 @@ def ask(demo, samples):
     command = [demo, "models/digits", *samples]
     text = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.decode()
     blocks = text.strip().split("\n\n")
-    found = [[(label, float(percent)) for label, percent in re.findall(r"│  (\S+) +([\d.]+) %", block)] for block in blocks]
+    found = [[(label, float(percent)) for label, percent in re.findall(r"│  (\S+) +([\d.]+) %", block)]
+             for block in blocks]
     if len(found) != len(samples) or not all(found):
         raise SystemExit("the demo printed something else than bars")
     return found
@@ -122,11 +126,13 @@ def main():
     names = [os.path.basename(sample) for sample in SAMPLES]
     height = TOP + PICTURE + MARGIN
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+        f'role="img">',
         f"<title>demos/resnet on {' and '.join(names)}</title>",
         f"<style>{STYLE}</style>",
         f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8" fill="#161b22" stroke="#3a414b"/>',
-        f'<text x="{MARGIN}" y="26"><tspan class="best">$</tspan> build/demos/resnet models/digits models/digits/samples/*.png</text>',
+        f'<text x="{MARGIN}" y="26"><tspan class="best">$</tspan> build/demos/resnet models/digits '
+        f'models/digits/samples/*.png</text>',
     ]
     for i, answers in enumerate(ask(os.path.abspath(arguments.demo), SAMPLES)):
         left = MARGIN + i * (PANEL + MARGIN)

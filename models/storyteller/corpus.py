@@ -10,17 +10,17 @@ from stories import ADVERBS, FEELINGS, FOODS, HER_NAMES, HIS_NAMES, KINDS, PLACE
 
 
 def people(rng):
-    """The hero and a friend, as slots. Friends have names that no hero has: so small a model tells two apart by the kind of name
-    much sooner than by who did what."""
+    """The hero and a friend, as slots. Friends have names that no hero has: so small a model tells two apart by the
+    kind of name much sooner than by who did what."""
     slots = {}
     for i, (who, kind) in enumerate(zip(("hero", "pal"), rng.sample(KINDS, 2))):
         she = kind == "girl" or (kind != "boy" and rng.random() < 0.5)
         name = rng.choice((HIS_NAMES, HER_NAMES)[she][i::2])
         he = ("she", "her", "her") if she else ("he", "him", "his")
-        adjective = rng.choice(("small", "young", "little", "clever", "shy", "brave", "quiet", "cheerful", "hungry", "old",
-                                "kind", "curious"))
-        slots.update({who: name, who + "_kind": kind, who + "_adjective": adjective, who + "_he": he[0], who + "_him": he[1],
-                      who + "_his": he[2]})
+        adjective = rng.choice(("small", "young", "little", "clever", "shy", "brave", "quiet", "cheerful", "hungry",
+                                "old", "kind", "curious"))
+        slots.update({who: name, who + "_kind": kind, who + "_adjective": adjective, who + "_he": he[0],
+                      who + "_him": he[1], who + "_his": he[2]})
     return slots
 
 
@@ -30,8 +30,8 @@ def world(rng):
     at_far, far = rng.choice([p for p in PLACES if p[1] != place])
     thing, looks = rng.choice(THINGS)
     weather = rng.choice(list(WEATHER))
-    slots.update(at=at, place=place, at_far=at_far, far=far, thing=thing, looks=rng.choice(looks), food=rng.choice(FOODS),
-                 weather=weather, adverb=rng.choice(ADVERBS), feeling=rng.choice(FEELINGS),
+    slots.update(at=at, place=place, at_far=at_far, far=far, thing=thing, looks=rng.choice(looks),
+                 food=rng.choice(FOODS), weather=weather, adverb=rng.choice(ADVERBS), feeling=rng.choice(FEELINGS),
                  number=rng.choice(("two", "three", "four", "five", "seven", "ten")))
     return slots
 
@@ -52,8 +52,8 @@ def story(rng):
 
 def wish(rng, plot, has_sky):
     """What somebody may say who then hears this story."""
-    about = ["a $hero_kind", "a $hero_kind", "a $hero_kind called $hero", "a $hero_kind and a $pal_kind", "$hero the $hero_kind",
-             "a $hero_adjective $hero_kind", "a $hero_kind $at", plot["about"], plot["about"]]
+    about = ["a $hero_kind", "a $hero_kind", "a $hero_kind called $hero", "a $hero_kind and a $pal_kind",
+             "$hero the $hero_kind", "a $hero_adjective $hero_kind", "a $hero_kind $at", plot["about"], plot["about"]]
     if plot.get("thing"):
         about += ["a $thing", "a $hero_kind and a $thing"]
     if has_sky:
@@ -77,11 +77,13 @@ def talk(rng):
 
 
 RULES_AFTER = [
-    ("(Who was the story about|Who was in it|Who was that about)?", "it was about a $hero_kind called $hero[ and a $pal_kind called $pal]."),
+    ("(Who was the story about|Who was in it|Who was that about)?",
+     "it was about a $hero_kind called $hero[ and a $pal_kind called $pal]."),
     ("(What was|What is) the name of the $hero_kind?", "the $hero_kind was called $hero."),
     ("(Who|What) was $pal?", "$pal was a $pal_kind[, and a friend of $hero]."),
     ("Where (was that|did it happen|did $hero live)?", "it was $at."),
-    ("(Thank you|Thanks)[, that was (nice|lovely|a good story)](.|!)", "(you are welcome|I am glad that you liked it). @offer"),
+    ("(Thank you|Thanks)[, that was (nice|lovely|a good story)](.|!)",
+     "(you are welcome|I am glad that you liked it). @offer"),
 ]
 
 

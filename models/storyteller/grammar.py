@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A small grammar for texts: `(a|b)` picks one, `[a]` is there half of the time, `@rule` stands for a rule, `$slot` for a word of
-the story. `expand` gives a text whose slots are still empty: its shape; `fill` puts the words in."""
+"""A small grammar for texts: `(a|b)` picks one, `[a]` is there half of the time, `@rule` stands for a rule, `$slot` for
+a word of the story. `expand` gives a text whose slots are still empty: its shape; `fill` puts the words in."""
 import functools
 import re
 
@@ -50,7 +50,8 @@ def expand(text, rules, random):
 
 
 def fill(shape, slots):
-    """The text, with a capital letter where a sentence begins. Speech that a `said` follows ends in , ? or ! so that it does not."""
+    """The text, with a capital letter where a sentence begins. Speech that a `said` follows ends in , ? or ! so that it
+    does not."""
     text = re.sub(r"\$(\w+)", lambda found: slots[found[1]], shape)
     text = re.sub(r"\ba ([aeio])", r"an \1", text)
     return re.sub(r'((?:^|[.!?] |\." |\n)"?)([a-z])', lambda found: found[1] + found[2].upper(), text)

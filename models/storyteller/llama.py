@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The network that train.py trains: a Llama in plain torch, whose parameters have the names of a Hugging Face checkpoint."""
+"""The network that train.py trains: a Llama in plain torch, whose parameters have the names of a Hugging Face
+checkpoint."""
 import torch
 from torch import nn
 from torch.nn import functional

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Trains the storyteller from nothing: texts from corpus.py, a byte-level BPE tokenizer, a small Llama. Writes the folder that
-`oort generate models/storyteller` reads: config.json, model.safetensors (bf16), tokenizer.json and their settings.
+"""Trains the storyteller from nothing: texts from corpus.py, a byte-level BPE tokenizer, a small Llama. Writes the
+folder that `oort generate models/storyteller` reads: config.json, model.safetensors (bf16), tokenizer.json and their
+settings.
     python3 models/storyteller/train.py [--steps N | --minutes M] [--threads N] [--folder FOLDER]
 On a GPU: --minutes 2 --batch 64 --texts 60000 --beginnings 0.25 --report 500"""
 import argparse
@@ -24,10 +25,10 @@ BEGIN, END, USER, ASSISTANT = range(4)
 CONTEXT = 512
 BEGINNING = 64
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 1024, "hidden_size": 128,
-          "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32,
-          "hidden_act": "silu", "max_position_embeddings": CONTEXT, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-          "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": True, "initializer_range": 0.02,
-          "bos_token_id": BEGIN, "eos_token_id": END, "torch_dtype": "bfloat16"}
+          "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+          "head_dim": 32, "hidden_act": "silu", "max_position_embeddings": CONTEXT, "rms_norm_eps": 1e-5,
+          "rope_theta": 10000.0, "attention_bias": False, "mlp_bias": False, "tie_word_embeddings": True,
+          "initializer_range": 0.02, "bos_token_id": BEGIN, "eos_token_id": END, "torch_dtype": "bfloat16"}
 TEMPLATE = """{{ bos_token }}{% for message in messages %}\
 {% if message['role'] == 'user' %}{{ '<|user|>' + message['content'] + eos_token }}\
 {% elif message['role'] == 'assistant' %}{{ '<|assistant|>' + message['content'] + eos_token }}\
@@ -87,8 +88,8 @@ def pad(rows):
 
 
 class Muon(torch.optim.Optimizer):
-    """Steps of matrices along the nearest orthogonal matrix (Keller Jordan's momentum with a Newton-Schulz iteration), in f32:
-    a small model learns in about half the steps that AdamW takes, and they are what costs here."""
+    """Steps of matrices along the nearest orthogonal matrix (Keller Jordan's momentum with a Newton-Schulz iteration),
+    in f32: a small model learns in about half the steps that AdamW takes, and they are what costs here."""
 
     def __init__(self, matrices, lr, momentum=0.95):
         super().__init__(matrices, {"lr": lr, "momentum": momentum})
@@ -119,7 +120,8 @@ def optimizers(model):
 
     named = list(model.named_parameters())
     return [Muon([p for name, p in named if is_matrix(name, p)], lr=0.02),
-            torch.optim.AdamW([p for name, p in named if not is_matrix(name, p)], lr=4e-3, betas=(0.9, 0.95), weight_decay=0.0)]
+            torch.optim.AdamW([p for name, p in named if not is_matrix(name, p)], lr=4e-3, betas=(0.9, 0.95),
+                              weight_decay=0.0)]
 
 
 def set_rates(both, step, done):
@@ -139,7 +141,8 @@ def train(rows, held_out, args):
     model = Llama(CONFIG).to(args.device)
     print(f"{sum(p.numel() for p in model.parameters())} parameters, {sum(map(len, rows))} tokens of text")
     if args.resume:
-        model.load_state_dict({name: value.float() for name, value in load_file(args.folder / "model.safetensors").items()})
+        weights = load_file(args.folder / "model.safetensors")
+        model.load_state_dict({name: value.float() for name, value in weights.items()})
     # Beginnings first: what a story is to be about is not far away there, and copying it is learned soon.
     both, data = optimizers(model), batches(rows, args.batch, seed=3)
     beginnings = batches([row[:BEGINNING] for row in rows], 2 * args.batch, seed=4)
@@ -184,7 +187,8 @@ def main():
     parser.add_argument("--minutes", type=float, help="as many steps as fit into this time, instead")
     parser.add_argument("--texts", type=int, default=12000)
     parser.add_argument("--batch", type=int, default=16, help="texts of a step")
-    parser.add_argument("--beginnings", type=float, default=0.4, help="share of the training that sees beginnings of texts only")
+    parser.add_argument("--beginnings", type=float, default=0.4,
+                        help="share of the training that sees beginnings of texts only")
     parser.add_argument("--report", type=int, default=25, help="steps between lines of progress")
     parser.add_argument("--resume", action="store_true", help="go on with the model in the folder")
     parser.add_argument("--threads", type=int, default=0, help="0: as torch likes")
@@ -196,7 +200,10 @@ def main():
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
     samples = list(texts(1, args.texts))
-    tokenizer = Tokenizer.from_file(str(args.folder / "tokenizer.json")) if args.resume else train_tokenizer(samples[:6000])
+    if args.resume:
+        tokenizer = Tokenizer.from_file(str(args.folder / "tokenizer.json"))
+    else:
+        tokenizer = train_tokenizer(samples[:6000])
     rows = [ids for ids in (encode(tokenizer, sample) for sample in samples) if len(ids) <= CONTEXT]
     held_out = [encode(tokenizer, sample)[:CONTEXT] for sample in texts(2, 200)]
     write(args.folder, tokenizer, train(rows, held_out, args))

@@ -19,7 +19,8 @@ def exported(library):
     found = set()
     for line in done.stdout.splitlines():
         fields = line.split()
-        if len(fields) >= 8 and fields[6] != "UND" and fields[4] in ("GLOBAL", "WEAK") and not fields[7].startswith("OORT_C_"):
+        if len(fields) >= 8 and fields[6] != "UND" and fields[4] in ("GLOBAL",
+                                                                     "WEAK") and not fields[7].startswith("OORT_C_"):
             found.add(fields[7].replace("@@", " ").replace("@", " "))
     return sorted(found)
 
@@ -40,7 +41,8 @@ def main():
     declared = sorted(re.findall(r"OORT_C_API[^;]*?\b(oort_\w+)\(", text))
     abi = re.search(r"#define OORT_ABI_VERSION (\d+)", header)[1]
     wrong = []
-    wrong += [f"gone or moved: {name}; programs that use it no longer start" for name in sorted(set(listed) - set(found))]
+    wrong += [f"gone or moved: {name}; programs that use it no longer start"
+              for name in sorted(set(listed) - set(found))]
     wrong += [f"new: {name}; add it to symbols.txt (--write)" for name in sorted(set(found) - set(listed))]
     names = [name.split()[0] for name in found]
     wrong += [f"declared, but not there: {name}" for name in declared if name not in names]

@@ -43,7 +43,8 @@ class BatchTest(LanguageCase):
         return summary, self.answers(output)
 
     def test_answers_as_transformers_does(self):
-        rows = [chat(f"story {i}", row["messages"][0]["content"], temperature=0, max_tokens=200) for i, row in enumerate(CHATS)]
+        rows = [chat(f"story {i}", row["messages"][0]["content"], temperature=0, max_tokens=200)
+                for i, row in enumerate(CHATS)]
         summary, answers = self.batch(*rows, options=PARITY)
         self.assertEqual((summary["answered"], summary["errors"], summary["skipped"]), (len(CHATS), 0, 0))
         self.assertEqual(summary["completion_tokens"], sum(len(row["ids"]) for row in CHATS))
@@ -68,7 +69,8 @@ class BatchTest(LanguageCase):
             self.assertEqual(answers[number]["finish_reason"], "stop")
         (self.dir / "out.jsonl").unlink()
         _, answers = self.batch('"Once"', options=["--raw", *ask])
-        self.assertEqual(answers[1]["text"], self.json("generate", STORYTELLER, "--raw", "--prompt", "Once", *ask)["text"])
+        self.assertEqual(answers[1]["text"], self.json("generate", STORYTELLER, "--raw", "--prompt", "Once",
+                                                       *ask)["text"])
 
     def test_draws_of_plain_prompts_differ_by_line_and_come_again(self):
         ask = ["--max-tokens", 20, "--temperature", 1, "--seed", 5, "--reproducible", *PARITY]
@@ -86,8 +88,9 @@ class BatchTest(LanguageCase):
             chat("stream", "Hi", stream=True), {"custom_id": "x", "url": "/v1/completions", "body": {"prompt": "a"}},
             "[" * 100 + "]" * 100, '"' + "x" * (5 << 20) + '"')  # fmt: skip
         self.assertEqual((summary["answered"], summary["errors"], summary["skipped"]), (2, 12, 1))
-        for number, says in {2: "no valid JSON", 3: "must be a JSON object", 5: "'promt' is not known", 6: "same custom_id",
-                             7: "must be /v1/chat/completions", 12: "no place in a batch", 13: "\"POST\"",
+        for number, says in {2: "no valid JSON", 3: "must be a JSON object", 5: "'promt' is not known",
+                             6: "same custom_id", 7: "must be /v1/chat/completions", 12: "no place in a batch",
+                             13: "\"POST\"",
                              14: "nested too deeply", 15: "longer than a request"}.items():  # fmt: skip
             self.assertIn(says, answers[number]["error"]["message"])
             self.assertIsNone(answers[number].get("response"))
@@ -111,9 +114,11 @@ class BatchTest(LanguageCase):
             self.assertEqual({n: a["response"]["body"]["choices"] for n, a in answers.items()},
                              {n: a["response"]["body"]["choices"] for n, a in whole.items()})  # fmt: skip
         # Another input: its answers would be mixed with these.
-        self.fails("batch", STORYTELLER, "--input", self.lines(chat("other", "Hi")), "--output", output, says="the input has changed")
+        self.fails("batch", STORYTELLER, "--input", self.lines(chat("other", "Hi")), "--output", output,
+                   says="the input has changed")
         output.write_text("a poem\n")
-        self.fails("batch", STORYTELLER, "--input", self.lines(*rows), "--output", output, says="something else than answers")
+        self.fails("batch", STORYTELLER, "--input", self.lines(*rows), "--output", output,
+                   says="something else than answers")
         self.assertEqual(output.read_text(), "a poem\n")
 
     def test_survives_being_killed_at_any_moment(self):
@@ -127,10 +132,12 @@ class BatchTest(LanguageCase):
         kills = 0
         for _ in range(100):
             size = output.stat().st_size if output.exists() else 0
-            running = subprocess.Popen([*map(str, command), output], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            running = subprocess.Popen([*map(str, command), output], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.DEVNULL)
             # Some before the first answer, others behind a few.
             more = dice.choice([0, 1, 2000, 4000])
-            while running.poll() is None and more > 0 and not (output.exists() and output.stat().st_size >= size + more):
+            while running.poll() is None and more > 0 and not (output.exists()
+                                                               and output.stat().st_size >= size + more):
                 time.sleep(0.001)
             time.sleep(dice.uniform(0, 0.05))
             if running.poll() is None:
@@ -176,8 +183,10 @@ class BatchTest(LanguageCase):
         self.fails("batch", STORYTELLER, "--input", self.dir / "none", "--output", self.dir / "o", says="No such file")
         self.fails("batch", STORYTELLER, "--input", self.dir, "--output", self.dir / "o", says="it is a folder")
         self.fails("batch", STORYTELLER, "--input", source, "--output", self.dir / "no" / "o", says="No such file")
-        self.fails("batch", STORYTELLER, "--input", source, "--output", self.dir / "o", "--raw", "--system", "x", code=2, says="--system")
-        report = self.feed('"Hi"\n', "batch", STORYTELLER, "--input", "-", "--output", self.dir / "o", "--max-tokens", 2)
+        self.fails("batch", STORYTELLER, "--input", source, "--output", self.dir / "o", "--raw", "--system", "x",
+                   code=2, says="--system")
+        report = self.feed('"Hi"\n', "batch", STORYTELLER, "--input", "-", "--output", self.dir / "o", "--max-tokens",
+                           2)
         self.assertIn("1 lines answered, 0 with an error", report)
 
 
@@ -206,7 +215,8 @@ class EmbedTest(LanguageCase):
         for i, row in enumerate(self.short):
             self.close(numbers[32 * i : 32 * i + 32], row)
         lines = self.dir / "texts.jsonl"
-        lines.write_text("".join(json.dumps({"text": row["text"]} if i % 2 else row["text"]) + "\n" for i, row in enumerate(self.rows)))
+        lines.write_text("".join(json.dumps({"text": row["text"]} if i % 2 else row["text"]) + "\n"
+                                 for i, row in enumerate(self.rows)))
         out = self.dir / "x.jsonl"
         done = self.oort("embed", ENCODER, "--input", lines, "--output", out, "--pooling", "cls", "--no-normalize")
         self.assertIn("1 texts were cut to 24 tokens", done.out)
@@ -216,9 +226,10 @@ class EmbedTest(LanguageCase):
     def test_batches(self):
         source, output = self.dir / "in.jsonl", self.dir / "out.jsonl"
         texts = [row["text"] for row in self.short]
-        rows = [request("all", "/v1/embeddings", input=texts, model="x"), request("base64", "/v1/embeddings", input=texts[0], encoding_format="base64"),
+        rows = [request("all", "/v1/embeddings", input=texts, model="x"),
+                request("base64", "/v1/embeddings", input=texts[0], encoding_format="base64"),
                 request("ids", "/v1/embeddings", input=self.short[1]["ids"]), {"prompt": texts[2]}, chat("chat", "Hi"),
-                request("long", "/v1/embeddings", input="light " * 40), request("empty", "/v1/embeddings", input="")]  # fmt: skip
+                request("long", "/v1/embeddings", input="light " * 40), request("empty", "/v1/embeddings", input="")]
         source.write_text("".join(json.dumps(row) + "\n" for row in rows))
         summary = self.json("batch", ENCODER, "--input", source, "--output", output)
         self.assertEqual((summary["answered"], summary["errors"]), (4, 3))

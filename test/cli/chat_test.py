@@ -26,7 +26,8 @@ def write_babbler(folder):
 
 class ChatTest(Case):
     def chat(self, text, *arguments, code=0):
-        done = subprocess.run([OORT, "chat", *map(str, arguments)], input=text.encode(), capture_output=True, timeout=300)
+        done = subprocess.run([OORT, "chat", *map(str, arguments)], input=text.encode(), capture_output=True,
+                              timeout=300)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stdout.decode(), done.stderr.decode()
 
@@ -46,7 +47,8 @@ class ChatTest(Case):
         self.assertEqual(out.count(row["text"]), 1)
 
     def test_errors(self):
-        for arguments, says in (([STORYTELLER, "--system", "x"], "user and assistant alone"), ([self.dir / "none"], "none")):
+        for arguments, says in (([STORYTELLER, "--system", "x"], "user and assistant alone"),
+                                ([self.dir / "none"], "none")):
             out, err = self.chat("Hello!\n", *arguments, code=1)
             self.assertEqual(out, "")
             self.assertRegex(err, r"\Aoort: [^\n]+\n\Z")
@@ -82,7 +84,8 @@ class ChatTest(Case):
         self.assertIn("llama, 4 layers", screen.until(b"> "))
         screen.type("Hello!\n")
         shown = screen.until(b"\n> ")
-        self.assertRegex(shown, r"\[prompt \d+ tokens, [\d.]+ tokens/s; answer \d+ tokens, [\d.]+ tokens/s; first token after \d+ ms\]")
+        self.assertRegex(shown, r"\[prompt \d+ tokens, [\d.]+ tokens/s; answer \d+ tokens, [\d.]+ tokens/s; first "
+                                r"token after \d+ ms\]")
         screen.type("\x03")  # at the prompt it clears the line
         self.assertIn("/exit leaves", screen.until(b"> "))
         screen.type("\x04")

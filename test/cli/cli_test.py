@@ -38,7 +38,7 @@ BROKEN_THRICE = """7767517
 pnnx.Input pnnx_input_0 0 1 0 #0=(1,4,8)f32
 my.Unknown first 1 1 0 1
 my.Unknown second 1 1 1 2
-F.max_pool1d pool 1 1 2 3 ceil_mode=False dilation=(1) kernel_size=(0) padding=(0) return_indices=False stride=(1) $input=2
+F.max_pool1d pool 1 1 2 3 ceil_mode=False dilation=(1) kernel_size=(0) padding=(0) stride=(1) $input=2
 F.rellu typo 1 1 3 4
 pnnx.Output pnnx_output_0 1 0 4
 """
@@ -157,7 +157,8 @@ class UsageTest(Case):
             self.assertIn("Example", text)
         lines = self.oort("--version").out.splitlines()
         self.assertRegex(lines[0], r"\Aoort \d+\.\d+\.\d+\Z")
-        self.assertEqual([line.split()[0] for line in lines[1:]], ["kernels", "threads", "LAPACK", "log", "server", "CUDA"])
+        self.assertEqual([line.split()[0] for line in lines[1:]],
+                         ["kernels", "threads", "LAPACK", "log", "server", "CUDA"])
         facts = json.loads(self.oort("--version", "--json").out)
         self.assertEqual("oort " + facts["version"], lines[0])
         self.assertIn("scalar", facts["kernels"].split())
@@ -197,7 +198,8 @@ class UsageTest(Case):
     def test_a_slip_in_an_option_is_told_first(self):
         model = self.write("m.pnnx.param", RELU)
         for arguments, says in (
-            (["generate", model, "--promt", "hi"], "unknown option --promt; did you mean --prompt? (see 'oort generate --help')"),
+            (["generate", model, "--promt", "hi"],
+             "unknown option --promt; did you mean --prompt? (see 'oort generate --help')"),
             (["run", model, "--inptu", "x.npy"], "unknown option --inptu; did you mean --input?"),
             (["run", model, "--thread=many"], "unknown option --thread; did you mean --threads?"),
             (["run", "--xyzzy"], "unknown option --xyzzy (see 'oort run --help')"),
@@ -243,7 +245,8 @@ class UsageTest(Case):
 
     def test_isa_from_the_environment(self):
         model = self.write("m.pnnx.param", RELU)
-        self.assertEqual(json.loads(self.oort("bench", model, "--json", env={"OORT_ISA": "scalar"}).out)["isa"], "scalar")
+        self.assertEqual(json.loads(self.oort("bench", model, "--json", env={"OORT_ISA": "scalar"}).out)["isa"],
+                         "scalar")
         self.fails("bench", model, env={"OORT_ISA": "abacus"}, says="abacus")
 
     def test_units_are_taken_away_by_the_environment(self):
@@ -357,7 +360,8 @@ class DoctorTest(Case):
         self.assertRegex(text, r"note  a batch of 2 would not run: .*\(2,8,3\)f32.*inputs2=")
         self.assertEqual(text.splitlines()[-1], "it would run")
         self.assertEqual(len(self.json("doctor", fixed)["notes"]), 1)
-        self.assertEqual(self.json("doctor", self.write("free.pnnx.param", lines.replace("{batch}", "-1")))["notes"], [])
+        self.assertEqual(self.json("doctor", self.write("free.pnnx.param", lines.replace("{batch}", "-1")))["notes"],
+                         [])
         self.write("fixed/model.pnnx.param", lines.replace("{batch}", "1"))
         self.write("fixed/in0.npy", npy([0] * 48, (2, 8, 3)))
         self.write("fixed/out0.npy", npy([0] * 48, (2, 24)))
@@ -478,7 +482,8 @@ class DigitsTest(Case):
         if not (DEMOS / "arma").exists():
             self.skipTest("built without Armadillo")
         pictures = sorted((DIGITS / "samples").glob("digit-*.png"))
-        done = subprocess.run([DEMOS / "arma", DIGITS / "digits.pnnx.param", *pictures], capture_output=True, timeout=60)
+        done = subprocess.run([DEMOS / "arma", DIGITS / "digits.pnnx.param", *pictures], capture_output=True,
+                              timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
         for picture, line in zip(pictures, done.stdout.decode().splitlines(), strict=True):
             self.assertRegex(line, rf"digit-(\d)\.png: \1 \(\d+\.\d %\)\Z")
@@ -515,7 +520,8 @@ class LimitsTest(Case):
 
     def test_memory_on_a_gpu(self):
         config = self.write("config.json", json.dumps(self.QWEN))
-        report = self.json("limits", config, "--machine", "h200", "--weights", "16,6,4", "--kv", "16,8", "--group", "64")
+        report = self.json("limits", config, "--machine", "h200", "--weights", "16,6,4", "--kv", "16,8",
+                           "--group", "64")
         memory = {row["precision"]: row for row in report["gpu_memory"]}
         self.assertEqual(sorted(memory), ["w16kv16", "w16kv8", "w4kv16", "w4kv8"])
         self.assertGreater(memory["w4kv8"]["cache"], memory["w4kv16"]["cache"] / 2)  # scales
@@ -545,7 +551,8 @@ class LimitsTest(Case):
 
     def test_several_machines(self):
         config = self.write("config.json", json.dumps(self.QWEN))
-        ask = ["limits", config, "--machine", "h100", "--weights", "16", "--kv", "16", "--link", "nvlink,1gbe", "--ranks", "1,2,8"]
+        ask = ["limits", config, "--machine", "h100", "--weights", "16", "--kv", "16", "--link", "nvlink,1gbe",
+               "--ranks", "1,2,8"]
         rows = self.json(*ask)["machines"][0]["ranks"]
         times = {(row["link"], row["ranks"]): row["own_seconds"] + row["exchange_seconds"] for row in rows}
         self.assertEqual(times["nvlink", 1], times["1gbe", 1])
@@ -572,7 +579,8 @@ class LimitsTest(Case):
         self.fails("limits", self.write("b.json", "{}"), says="vocab_size")
         self.fails("limits", self.write("c.json", json.dumps(self.QWEN)), "--machine", "abacus", says="there are a100")
         self.fails("limits", self.write("d.json", json.dumps(self.QWEN)), "--weights", "0", code=2)
-        self.fails("limits", self.dir / "d.json", "--machine", "h100", "--plot", "limits.png", code=2, says=".svg or .html")
+        self.fails("limits", self.dir / "d.json", "--machine", "h100", "--plot", "limits.png", code=2,
+                   says=".svg or .html")
 
 
 if __name__ == "__main__":

@@ -56,15 +56,18 @@ class ConvertLanguageModelTest(Case):
             self.assertGreater(total, 10 * (much - little))
 
     def test_under_a_limit_of_memory(self):
-        """What the program may allocate is twice the largest weight, and what a small model takes; weights that it maps do not count."""
+        """What the program may allocate is twice the largest weight, and what a small model takes; weights that it maps
+        do not count."""
         total, largest = write_hollow_model(self.dir / "hollow")
 
         def convert(model, limit, *arguments):
             set_limit = lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
             command = [OORT, "convert", model, self.dir / "m.pnnx.param", *arguments]
-            return subprocess.run(command, capture_output=True, preexec_fn=set_limit, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=300)
+            return subprocess.run(command, capture_output=True, preexec_fn=set_limit,
+                                  env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=300)
 
-        enough = next(mib << 20 for mib in range(2, 200, 2) if convert(TINY / "llama", mib << 20, "--weights", "int8").returncode == 0)
+        enough = next(mib << 20 for mib in range(2, 200, 2)
+                      if convert(TINY / "llama", mib << 20, "--weights", "int8").returncode == 0)
         self.assertLess(enough + 2 * largest, total / 4)
         for arguments in (["--weights", "int8"], ["--weights", "int4", "--group", "64"], ["--weights", "bf16"], []):
             done = convert(self.dir / "hollow", enough + 2 * largest, *arguments)

@@ -54,7 +54,8 @@ class Demo(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def demo(self, *command, code=0, said=None):
-        done = subprocess.run([DEMOS / command[0], *command[1:]], capture_output=True, text=True, timeout=120, input=said)
+        done = subprocess.run([DEMOS / command[0], *command[1:]], capture_output=True, text=True, timeout=120,
+                              input=said)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout if code == 0 else done.stderr
 
@@ -226,7 +227,7 @@ class SearchDemoTest(Demo):
         self.demo("search", "index", self.MODEL, self.folder / "index", text)
         rows = [line.split("\t") for line in (self.folder / "index" / "passages.txt").read_text().splitlines()]
         self.assertEqual([(int(row[1]), row[2][:12]) for row in rows],
-                         [(1, "the comet is"), (4, "two comets l"), (6, "light light "), (8, "light light ")])  # fmt: skip
+                         [(1, "the comet is"), (4, "two comets l"), (6, "light light "), (8, "light light ")])
 
     def test_refusals(self):
         self.refuses("search", "find", self.MODEL, self.folder, "a")

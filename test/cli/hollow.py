@@ -6,8 +6,8 @@ import struct
 
 
 def write_hollow_model(folder, layers=16, hidden=512, feed=2048, vocabulary=1000, dtype="F32", words=None):
-    """A llama. Returns the bytes of its weights and those of the largest. With `words`, a folder, it has the tokenizer and the
-    chat template from there, and says any of its tokens with the same probability."""
+    """A llama. Returns the bytes of its weights and those of the largest. With `words`, a folder, it has the tokenizer
+    and the chat template from there, and says any of its tokens with the same probability."""
     folder.mkdir()
     config = dict(
         model_type="llama", vocab_size=vocabulary, hidden_size=hidden, intermediate_size=feed, num_hidden_layers=layers,

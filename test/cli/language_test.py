@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The commands on language models from outside, with the storyteller of this repository; what transformers answers with it
-is in its answers.json."""
+"""The commands on language models from outside, with the storyteller of this repository; what transformers answers with
+it is in its answers.json."""
 import json
 import shutil
 import subprocess
@@ -49,12 +49,15 @@ class GenerateTest(LanguageCase):
             self.assertEqual(report["prompt_token_ids"], row["prompt_ids"])
             self.assertEqual(report["finish_reason"], "stop" if row["ids"][-1] == 1 else "length")
             timings = report["timings"]
-            for name in ("load_ms", "prompt_ms", "first_token_ms", "generate_ms", "prompt_tokens_per_second", "tokens_per_second"):
+            for name in ("load_ms", "prompt_ms", "first_token_ms", "generate_ms", "prompt_tokens_per_second",
+                         "tokens_per_second"):
                 self.assertGreater(timings[name], 0, name)
-            self.assertEqual(self.oort("generate", STORYTELLER, "--prompt", prompt, "--max-tokens", 200, *PARITY).out, row["text"] + "\n")
+            self.assertEqual(self.oort("generate", STORYTELLER, "--prompt", prompt, "--max-tokens", 200, *PARITY).out,
+                             row["text"] + "\n")
 
     def test_several_answers(self):
-        ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 12, "--temperature", 1, "--threads", 1]
+        ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 12, "--temperature", 1,
+               "--threads", 1]
         alone = [self.json(*ask, "--seed", 7 + i) for i in range(3)]
         several = self.json(*ask, "--seed", 7, "--n", 3)
         answers = [several, *several["others"]]
@@ -64,7 +67,8 @@ class GenerateTest(LanguageCase):
         printed = self.oort(*ask, "--seed", 7, "--n", 3).out
         self.assertEqual(printed, "\n---\n\n".join(one["text"] + "\n" for one in alone))
         best = self.json(*ask, "--seed", 7, "--best-of", 3, "--logprobs", 0)
-        means = [sum(row["logprob"] for row in a["logprobs"]) / 12 for a in [self.json(*ask, "--seed", 7 + i, "--logprobs", 0) for i in range(3)]]
+        answers = [self.json(*ask, "--seed", 7 + i, "--logprobs", 0) for i in range(3)]
+        means = [sum(row["logprob"] for row in answer["logprobs"]) / 12 for answer in answers]
         self.assertAlmostEqual(best["score"], max(means), places=4)
         self.assertNotIn("others", best)
         self.fails(*ask, "--n", 3, "--best-of", 2, code=2, says="--best-of is at least --n")
@@ -107,36 +111,42 @@ class GenerateTest(LanguageCase):
         self.fails(*ask, "--draft", TINY / "llama", says="the draft model cannot guess for this one")
         self.fails(*ask, "--draft", "ngram", "--draft-tokens", 16, code=2, says="--draft-tokens")
         self.fails(*ask, "--draft-tokens", 4, code=2, says="--draft")
-        bench = self.json("bench-llm", STORYTELLER, "--new-tokens", 20, "--rounds", 1, "--draft", STORYTELLER, "--draft-tokens", 3)
+        bench = self.json("bench-llm", STORYTELLER, "--new-tokens", 20, "--rounds", 1, "--draft", STORYTELLER,
+                          "--draft-tokens", 3)
         self.assertEqual(bench["draft"]["accepted"], bench["draft"]["drafted"])
 
     def test_beams(self):
         ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 12, *PARITY]
         one = self.json(*ask, "--beams", 1, "--ignore-end")
         self.assertEqual(one["token_ids"], self.json(*ask, "--ignore-end")["token_ids"])
-        four = self.json(*ask, "--beams", 4, "--n", 2, "--length-penalty", 0, "--early-stopping", "never", "--ignore-end")
+        four = self.json(*ask, "--beams", 4, "--n", 2, "--length-penalty", 0, "--early-stopping", "never",
+                         "--ignore-end")
         self.assertGreaterEqual(four["score"], 12 * one["score"])
         self.assertGreater(four["score"], four["others"][0]["score"])
         self.fails(*ask, "--length-penalty", 2, code=2, says="--beams")
 
     def test_at_least_so_many_tokens(self):
-        ask = ["generate", STORYTELLER, "--raw", "--prompt", "The end.", "--max-tokens", 60, "--min-tokens", 50, "--threads", 1]
+        ask = ["generate", STORYTELLER, "--raw", "--prompt", "The end.", "--max-tokens", 60, "--min-tokens", 50,
+               "--threads", 1]
         self.assertGreaterEqual(len(self.json(*ask)["token_ids"]), 50)
 
     def test_weights_on_the_way(self):
         ask = ["--raw", "--prompt", "Once", "--max-tokens", 20]
         loaded = self.json("generate", STORYTELLER, "--weights", "int8", *ask)
-        self.assertEqual(loaded["token_ids"], self.json("generate", self.converted("--weights", "int8"), *ask)["token_ids"])
+        self.assertEqual(loaded["token_ids"], self.json("generate", self.converted("--weights", "int8"),
+                                                        *ask)["token_ids"])
         self.fails("generate", STORYTELLER, "--weights", "int3", *ask, code=2, says="int8,int4")
         self.fails("generate", STORYTELLER, "--weights", "int8", "--group", 7, *ask, code=2, says="--group")
         for weights in ([], ["--weights", "bf16"]):
-            self.fails("generate", STORYTELLER, *weights, "--group", 64, *ask, code=2, says="--group needs --weights int8")
+            self.fails("generate", STORYTELLER, *weights, "--group", 64, *ask, code=2,
+                       says="--group needs --weights int8")
 
     def test_memory_limit(self):
         ask = ["generate", STORYTELLER, "--raw", "--prompt", "Once", "--max-tokens", 3]
         self.assertEqual(self.oort(*ask, "--memory-limit", "1GB").out, self.oort(*ask).out)
         self.fails(*ask, "--memory-limit", "1MB", says="raise the limit")
-        done = self.fails(*ask, "--memory-limit", "1kB", says=" in 1 kB: raise the limit, or take weights of fewer bits")
+        done = self.fails(*ask, "--memory-limit", "1kB",
+                          says=" in 1 kB: raise the limit, or take weights of fewer bits")
         self.assertNotIn("prompt_chunk", done.err)
         self.fails(*ask, "--memory-limit", "much", code=2, says="--memory-limit")
 
@@ -146,7 +156,8 @@ class GenerateTest(LanguageCase):
             self.assertEqual(report["prompt_token_ids"], row["prompt_ids"])
             self.assertEqual(report["token_ids"], row["ids"][:40])
             self.assertTrue(row["text"].startswith(report["text"]))
-        self.assertEqual(self.feed(RAW[0]["prompt"], "generate", STORYTELLER, "--raw", "--prompt", "-", "--max-tokens", 200, *PARITY), RAW[0]["text"] + "\n")
+        self.assertEqual(self.feed(RAW[0]["prompt"], "generate", STORYTELLER, "--raw", "--prompt", "-", "--max-tokens",
+                                   200, *PARITY), RAW[0]["text"] + "\n")
 
     def test_options_of_sampling(self):
         ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 30, "--threads", 1]
@@ -174,7 +185,8 @@ class GenerateTest(LanguageCase):
 
     def test_log_probabilities(self):
         row = RAW[0]
-        report = self.json("generate", STORYTELLER, "--raw", "--prompt", row["prompt"], "--max-tokens", 10, "--logprobs", 2, *PARITY)
+        report = self.json("generate", STORYTELLER, "--raw", "--prompt", row["prompt"], "--max-tokens", 10,
+                           "--logprobs", 2, *PARITY)
         for token, logprob, gap, entry in zip(row["ids"], row["logprobs"], row["gaps"], report["logprobs"]):
             self.assertEqual(entry["token_id"], token)
             self.assertAlmostEqual(entry["logprob"], logprob, delta=1e-3)
@@ -194,16 +206,19 @@ class GenerateTest(LanguageCase):
         self.fails("generate", self.dir / "none", "--prompt", "x", says="none")
         self.fails(*ask, "--system", "You are a poet.", says="user and assistant alone")
         self.fails(*ask, "--raw", "--system", "x", code=2, says="--system")
-        for option, wrong in (("--temperature", "nan"), ("--temperature", "-1"), ("--top-p", "0"), ("--top-p", "3"), ("--min-p", "2"),
-                              ("--top-k", "-1"), ("--repetition-penalty", "0"), ("--presence-penalty", "inf"), ("--stop", ""),
+        for option, wrong in (("--temperature", "nan"), ("--temperature", "-1"), ("--top-p", "0"), ("--top-p", "3"),
+                              ("--min-p", "2"), ("--top-k", "-1"), ("--repetition-penalty", "0"),
+                              ("--presence-penalty", "inf"), ("--stop", ""),
                               ("--max-tokens", "-3"), ("--kv", "int7"), ("--weights", "int3")):  # fmt: skip
             self.fails(*ask, option, wrong, code=2, says=option)
-        self.fails("generate", self.dir / "none", "--prompt", "x", "--top-p", "3", code=2, says="--top-p must be above 0 and at most 1, not 3")
+        self.fails("generate", self.dir / "none", "--prompt", "x", "--top-p", "3", code=2,
+                   says="--top-p must be above 0 and at most 1, not 3")
         for option, value in (("--top-k", 5), ("--top-p", 0.9), ("--min-p", 0.1)):
             self.fails(*ask, option, value, code=2, says=f"{option} needs a --temperature above 0")
         self.fails(*ask, "--logprobs", "2", code=2, says="--logprobs requires --json")
         for raw in ([], ["--raw"]):
-            self.fails("generate", STORYTELLER, *raw, "--prompt", b"\xff\xfe".decode("utf-8", "surrogateescape"), says="the prompt is no valid UTF-8")
+            self.fails("generate", STORYTELLER, *raw, "--prompt", b"\xff\xfe".decode("utf-8", "surrogateescape"),
+                       says="the prompt is no valid UTF-8")
         self.fails(*ask, "--context", "0", code=2)
         self.fails(*ask, "--context", "2", says="room for 2")
         self.fails(*ask, "--context", 2**62, code=2, says="--context")
@@ -219,14 +234,16 @@ class GenerateTest(LanguageCase):
         self.fails("generate", STORYTELLER, "--raw", "--prompt", "word " * 600, says="tokens; the model's context")
         self.fails("generate", TINY / "llama2c_v1.bin", "--prompt", "x", says="without a chat template")
         alone = shutil.copy(TINY / "llama2c_v1.bin", self.dir)
-        for text, says in (("<html>", "web page"), ("version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"), ("", "it is empty")):
+        for text, says in (("<html>", "web page"), ("version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"),
+                           ("", "it is empty")):
             self.fails("generate", self.write("m.gguf", text), "--raw", "--prompt", "x", says=says)
         for command in ("run", "bench"):
             self.fails(command, STORYTELLER, says="is a language model: generate")
         self.fails("generate", alone, "--raw", "--prompt", "x", says="without a tokenizer")
 
     def test_a_context_that_fills_up(self):
-        report = self.json("generate", STORYTELLER, "--raw", "--prompt", "Once upon a time", "--context", 30, "--ignore-end", "--threads", 1)
+        report = self.json("generate", STORYTELLER, "--raw", "--prompt", "Once upon a time", "--context", 30,
+                           "--ignore-end", "--threads", 1)
         self.assertEqual(report["finish_reason"], "length")
         # The last token is never read: it has no place in the context.
         self.assertEqual(len(report["prompt_token_ids"]) + len(report["token_ids"]), 31)
@@ -238,14 +255,16 @@ class GenerateTest(LanguageCase):
 
     def test_help_tells_defaults(self):
         text = " ".join(self.oort("generate", "--help").out.split())
-        for default in ("as many as the model was made for, 8192 at most", "another one each time", "f16; f32 with --exact", "=512 Tokens of the answer"):
+        for default in ("as many as the model was made for, 8192 at most", "another one each time",
+                        "f16; f32 with --exact", "=512 Tokens of the answer"):
             self.assertIn(default, text)
 
     def test_logit_bias(self):
         ask = ["generate", STORYTELLER, "--raw", "--prompt", "Once", "--max-tokens", 3]
         first = self.json(*ask)["token_ids"][0]
         self.assertNotEqual(self.json(*ask, "--logit-bias", f"{first}=-inf")["token_ids"][0], first)
-        self.assertEqual(self.json(*ask, "--logit-bias", "7=1e9", "--logit-bias", f"{first}=-1.5")["token_ids"], [7, 7, 7])
+        self.assertEqual(self.json(*ask, "--logit-bias", "7=1e9", "--logit-bias", f"{first}=-1.5")["token_ids"],
+                         [7, 7, 7])
 
     def test_the_form_of_the_answer(self):
         """A model that knows stories alone keeps to whatever it is told."""
@@ -272,7 +291,8 @@ class GenerateTest(LanguageCase):
             self.assertTrue(1 <= len(answer["tags"]) <= 3 and set(answer["tags"]) <= {"red", "blue"})
             chosen = self.json(*ask, "--seed", seed, "--choice", "yes", "--choice", "no")["text"]
             self.assertIn(chosen, ("yes", "no"))
-            self.assertRegex(self.json(*ask, "--seed", seed, "--regex", "[a-c]{3}-[0-9]{2}")["text"], r"\A[a-c]{3}-[0-9]{2}\Z")
+            self.assertRegex(self.json(*ask, "--seed", seed, "--regex", "[a-c]{3}-[0-9]{2}")["text"],
+                             r"\A[a-c]{3}-[0-9]{2}\Z")
         grammar = self.dir / "grammar.gbnf"
         grammar.write_text('root ::= ("fox" | "cow") " and " root | "end"')
         self.assertRegex(self.json(*ask, "--seed", 1, "--grammar", grammar)["text"], r"\A((fox|cow) and )*end\Z")
@@ -299,7 +319,8 @@ class GenerateMemoryTest(LanguageCase):
             models[self.dir / f"{weights}.pnnx.param"] = self.dir / f"{weights}.pnnx.bin"
         cache = 256 * 2 * 2 * sizes["layers"] * sizes["hidden"]
         for model, file in models.items():
-            peak = self.peak_bytes("generate", model, "--raw", "--prompt", "Once upon a time", "--max-tokens", 8, "--context", 256)
+            peak = self.peak_bytes("generate", model, "--raw", "--prompt", "Once upon a time", "--max-tokens", 8,
+                                   "--context", 256)
             self.assertLess(peak, file.stat().st_size + cache + 60e6, model)
 
 
@@ -307,26 +328,34 @@ class LanguageInfoTest(LanguageCase):
     def test_a_model_and_what_was_converted_from_it(self):
         for model in (STORYTELLER, self.converted("--weights", "int4")):
             out = self.oort("info", model).out
-            for words in (r"language model +llama\n", r"layers +4 of 128\n", r"heads +4, 2 of keys and values, each of 32\n", r"vocabulary +1024\n",
-                          r"context +512\n", r"tokenizer +yes\n", r"chat template +default\n", r"model\.layers\.2\.self_attn +oort\.PagedAttention "):
+            for words in (r"language model +llama\n", r"layers +4 of 128\n",
+                          r"heads +4, 2 of keys and values, each of 32\n", r"vocabulary +1024\n", r"context +512\n",
+                          r"tokenizer +yes\n", r"chat template +default\n",
+                          r"model\.layers\.2\.self_attn +oort\.PagedAttention "):
                 self.assertRegex(out, words)
             about = self.json("info", model)["language_model"]
             self.assertEqual((about["family"], about["kv_heads"], about["end_tokens"]), ("llama", 2, [1]))
             self.assertEqual(about["chat_templates"], [{"name": "default", "problem": None}])
         self.assertLess(about["weight_bytes"], 700_000)
-        self.assertRegex(self.oort("info", TINY / "qwen2.gguf").out, r"language model +qwen2\n(.*\n)+chat template +tool_use\n")
-        self.assertRegex(self.oort("info", TINY / "llama2c_v1.bin").out, r"language model +llama\n(.*\n)+chat template +none\n")
+        self.assertRegex(self.oort("info", TINY / "qwen2.gguf").out,
+                         r"language model +qwen2\n(.*\n)+chat template +tool_use\n")
+        self.assertRegex(self.oort("info", TINY / "llama2c_v1.bin").out,
+                         r"language model +llama\n(.*\n)+chat template +none\n")
         self.assertNotIn("language model", self.oort("info", SOURCE / "models" / "digits").out)
 
 
 class TokenizeModelTest(LanguageCase):
     def test_one_line_of_ids(self):
         row = RAW[1]
-        self.assertEqual(self.feed(row["prompt"], "tokenize", STORYTELLER, "--ids"), " ".join(map(str, row["prompt_ids"])) + "\n")
-        self.assertEqual(self.feed(row["prompt"], "tokenize", STORYTELLER, "--ids", "--no-special"), " ".join(map(str, row["prompt_ids"][1:])) + "\n")
+        self.assertEqual(self.feed(row["prompt"], "tokenize", STORYTELLER, "--ids"),
+                         " ".join(map(str, row["prompt_ids"])) + "\n")
+        self.assertEqual(self.feed(row["prompt"], "tokenize", STORYTELLER, "--ids", "--no-special"),
+                         " ".join(map(str, row["prompt_ids"][1:])) + "\n")
         for model in (self.converted(), STORYTELLER / "tokenizer.json"):
-            self.assertEqual(self.feed(row["prompt"], "tokenize", model, "--ids").split(), list(map(str, row["prompt_ids"])))
-        self.assertEqual(self.feed("ab", "tokenize", TINY / "llama2c_v1.bin", "--ids"), self.feed("ab", "tokenize", TINY / "tokenizer.bin", "--ids"))
+            self.assertEqual(self.feed(row["prompt"], "tokenize", model, "--ids").split(),
+                             list(map(str, row["prompt_ids"])))
+        self.assertEqual(self.feed("ab", "tokenize", TINY / "llama2c_v1.bin", "--ids"),
+                         self.feed("ab", "tokenize", TINY / "tokenizer.bin", "--ids"))
         self.assertEqual(self.feed(" ".join(map(str, row["ids"])), "tokenize", STORYTELLER, "--decode"), row["text"])
 
     def test_errors(self):
@@ -340,8 +369,10 @@ class BenchLlmTest(LanguageCase):
     def test_last_line_and_share_of_the_limit(self):
         out = self.oort("bench-llm", STORYTELLER, *self.QUICK).out
         self.assertRegex(out.splitlines()[-1], r"\Aprefill_tps \d+\.\d decode_tps \d+\.\d\Z")
-        self.assertRegex(out, r"memory gives \d+\.\d GB/s: at most \d+\.\d tokens/s, of which decode reaches \d+\.\d %: its model bandwidth utilization\n")
-        self.assertRegex(out, r"multiply-adds give \d+\.\d GFLOP/s: at most \d+\.\d tokens/s, of which prefill reaches \d+\.\d %\n")
+        self.assertRegex(out, r"memory gives \d+\.\d GB/s: at most \d+\.\d tokens/s, of which decode reaches \d+\.\d "
+                              r"%: its model bandwidth utilization\n")
+        self.assertRegex(out, r"multiply-adds give \d+\.\d GFLOP/s: at most \d+\.\d tokens/s, of which prefill reaches "
+                              r"\d+\.\d %\n")
 
     def test_json(self):
         report = self.json("bench-llm", self.converted(), *self.QUICK)
@@ -349,7 +380,8 @@ class BenchLlmTest(LanguageCase):
         for name in ("prefill_tps", "decode_tps", "bandwidth", "flops"):
             self.assertGreater(report[name], 0)
         for step in ("prefill", "decode"):
-            self.assertAlmostEqual(report[f"{step}_percent"], 100 * report[f"{step}_tps"] / report[f"{step}_limit_tps"], places=6)
+            self.assertAlmostEqual(report[f"{step}_percent"], 100 * report[f"{step}_tps"] / report[f"{step}_limit_tps"],
+                                   places=6)
         self.assertAlmostEqual(report["decode_limit_tps"], report["bandwidth"] / report["bytes_per_token"], places=3)
         # Two operations for each weight of the layers and token, attention, and the head once.
         layers = 3 * (128 * (128 + 64 + 64) + 128 * 128 + 3 * 128 * 256)
@@ -366,7 +398,8 @@ class BenchLlmTest(LanguageCase):
         self.assertEqual((report["batch"], len(report["end_to_end_rounds"])), (3, 2))
         for figure in ("decode_tps", "end_to_end_tps", "decode_limit_tps", "token_ms", "first_token_ms"):
             self.assertGreater(report[figure], 0, figure)
-        self.assertRegex(self.oort("bench-llm", STORYTELLER, *many).out, r"end_to_end_tps \d+\.\d decode_tps \d+\.\d\n\Z")
+        self.assertRegex(self.oort("bench-llm", STORYTELLER, *many).out,
+                         r"end_to_end_tps \d+\.\d decode_tps \d+\.\d\n\Z")
         many[1] = "1,3"
         self.assertEqual([row["batch"] for row in self.json("bench-llm", STORYTELLER, *many)["batches"]], [1, 3])
         lines = self.oort("bench-llm", STORYTELLER, *many).out.splitlines()
@@ -411,22 +444,26 @@ class PerplexityTest(LanguageCase):
             # They are for the model that is judged, and not for the reference.
             other = self.json("perplexity", STORYTELLER, text, "--reference", STORYTELLER, "--exact", *option)
             self.assertGreater(other["kl_divergence"], 0, option)
-        rough = self.json("perplexity", self.converted("--weights", "int4"), text, "--reference", STORYTELLER, "--threads", 1)
+        rough = self.json("perplexity", self.converted("--weights", "int4"), text, "--reference", STORYTELLER,
+                          "--threads", 1)
         self.assertGreater(rough["kl_divergence"], 1e-4)
         self.assertLess(rough["kl_divergence"], 0.5)
         self.assertGreater(rough["top1_agreement_percent"], 80)
         self.assertGreater(rough["perplexity"], 1)
         self.assertRegex(self.oort("perplexity", STORYTELLER, text, "--reference", STORYTELLER, *PARITY).out,
-                         r"\Atokens +\d+\nperplexity +[\d.]+ ± [\d.]+\nKL divergence +-?0\.0\d+ ± [\d.]+ nats a token\nsame top token 100\.00 %\n\Z")
+                         r"\Atokens +\d+\nperplexity +[\d.]+ ± [\d.]+\nKL divergence +-?0\.0\d+ ± [\d.]+ nats a "
+                         r"token\nsame top token 100\.00 %\n\Z")
 
     def test_standard_input_and_errors(self):
-        self.assertRegex(self.feed(RAW[0]["text"], "perplexity", STORYTELLER, "-", "--window", 16), r"\Atokens +\d+\nperplexity +\d+\.\d{4} ± ")
+        self.assertRegex(self.feed(RAW[0]["text"], "perplexity", STORYTELLER, "-", "--window", 16),
+                         r"\Atokens +\d+\nperplexity +\d+\.\d{4} ± ")
         self.fails("perplexity", STORYTELLER, self.dir / "none.txt", says="none.txt': No such file or directory")
         self.fails("perplexity", STORYTELLER, self.dir, says="Is a directory")
         long = self.write("long.txt", "Once upon a time there was a bear. " * 100)
         self.fails("perplexity", STORYTELLER, long, "--window", 600, says="longer than the model's context of 512")
         self.fails("perplexity", STORYTELLER, self.write("empty.txt", ""), says="less than two tokens")
-        self.fails("perplexity", STORYTELLER, self.write("t.txt", "a b c"), "--reference", TINY / "llama.gguf", says="vocabulary")
+        self.fails("perplexity", STORYTELLER, self.write("t.txt", "a b c"), "--reference", TINY / "llama.gguf",
+                   says="vocabulary")
 
 
 class ProfileLanguageTest(LanguageCase):
@@ -437,11 +474,13 @@ class ProfileLanguageTest(LanguageCase):
         self.assertRegex(out, r"prefill of 9 tokens  inputs \(9\)i32 \(9\)i32 \(1\)i32")
         self.assertRegex(out, r"decode behind 11 tokens  inputs \(1\)i32 \(1\)i32 \(1\)i32")
         self.assertEqual(len([line for line in out.splitlines() if line.startswith("oort.PagedAttention ")]), 2)
-        self.assertRegex(self.oort("profile", self.converted(), *self.QUICK, "--by", "module").out, r"\n    model\.layers\.1 +\d")
+        self.assertRegex(self.oort("profile", self.converted(), *self.QUICK, "--by", "module").out,
+                         r"\n    model\.layers\.1 +\d")
 
     def test_json_and_files(self):
         page, trace = self.dir / "page.html", self.dir / "trace.json"
-        report = self.json("profile", STORYTELLER, *self.QUICK, "--html", page, "--trace", trace, "--svg", self.dir / "svg")
+        report = self.json("profile", STORYTELLER, *self.QUICK, "--html", page, "--trace", trace, "--svg",
+                           self.dir / "svg")
         self.assertEqual((report["prompt_tokens"], report["new_tokens"]), (9, 4))
         for step, rows in (("prefill", 9), ("decode", 1)):
             head, pick = report[step]["operators"][-2:]
@@ -464,7 +503,8 @@ class ProfileLanguageTest(LanguageCase):
     def test_errors(self):
         self.fails("profile", STORYTELLER, "--prompt-tokens", 600, code=2, says="context")
         self.fails("profile", STORYTELLER, "--shape", "in0=1", code=2, says="--prompt-tokens")
-        self.fails("profile", SOURCE / "models" / "digits" / "digits.pnnx.param", "--prompt-tokens", 5, says="no language model")
+        self.fails("profile", SOURCE / "models" / "digits" / "digits.pnnx.param", "--prompt-tokens", 5,
+                   says="no language model")
 
 
 class LimitsOfModelTest(LanguageCase):
@@ -474,25 +514,29 @@ class LimitsOfModelTest(LanguageCase):
 
     def test_gguf_says_what_the_folder_says(self):
         for name in ("llama", "qwen2", "gemma2"):
-            of_file, of_folder = (self.json("limits", TINY / path, "--machine", "4090") for path in (f"{name}.gguf", name))
+            of_file, of_folder = (self.json("limits", TINY / path, "--machine", "4090")
+                                  for path in (f"{name}.gguf", name))
             self.assertEqual(of_file["parameters"], of_folder["parameters"], name)
             self.assertEqual(of_file["machines"], of_folder["machines"], name)
 
 
 class DoctorLanguageTest(LanguageCase):
     def test_healthy(self):
-        self.assertRegex(self.oort("doctor", STORYTELLER).out, r"\A\S+: a language model, llama of 4 layers, weights [^\n]+\nit would run\n\Z")
+        self.assertRegex(self.oort("doctor", STORYTELLER).out,
+                         r"\A\S+: a language model, llama of 4 layers, weights [^\n]+\nit would run\n\Z")
         report = self.json("doctor", TINY / "qwen2.gguf")
         self.assertEqual((report["runs"], report["problems"]), (True, []))
         self.assertEqual(report["language_model"]["family"], "qwen2")
 
     def test_what_is_missing_or_broken(self):
         folder = self.storyteller_with("{% for m in messages %}")
-        self.assertRegex(self.oort("doctor", folder).out, r"note  chat template default is unusable: .*line 1.*\nit would run\n\Z")
+        self.assertRegex(self.oort("doctor", folder).out, r"note  chat template default is unusable: .*line 1.*\nit "
+                                                          r"would run\n\Z")
         self.assertIn("no chat template", " ".join(self.json("doctor", TINY / "llama2c_v1.bin")["notes"]))
         whole = (TINY / "llama.gguf").read_bytes()
         cut = self.write("cut.gguf", whole[: len(whole) // 2])
-        self.assertRegex(self.oort("doctor", cut, code=1).out, r"\n +1x  \S.*\nit would not run: 1 problem in 1 place\n\Z")
+        self.assertRegex(self.oort("doctor", cut, code=1).out,
+                         r"\n +1x  \S.*\nit would not run: 1 problem in 1 place\n\Z")
         self.assertEqual(len(self.json("doctor", cut, code=1)["problems"]), 1)
 
 

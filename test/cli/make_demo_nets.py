@@ -47,7 +47,8 @@ def write(name, module, inputs, labels=None, **options):
 
 
 def classifier():
-    module = nn.Sequential(nn.Conv2d(3, 8, 5, 2), nn.ReLU(), nn.Conv2d(8, 8, 3, 2), nn.Flatten(), nn.Linear(8 * 25, 7)).eval()
+    module = nn.Sequential(nn.Conv2d(3, 8, 5, 2), nn.ReLU(), nn.Conv2d(8, 8, 3, 2), nn.Flatten(),
+                           nn.Linear(8 * 25, 7)).eval()
     labels = [f"kind {i}" for i in range(7)]
     folder = write("classify", module, [torch.rand(1, 3, SIDE, SIDE)], labels)
     image = torch.from_numpy(picture()).permute(2, 0, 1)
@@ -285,14 +286,16 @@ def speaker():
     folder = HERE / "demos" / "speak"
     folder.mkdir(exist_ok=True)
     torch.manual_seed(3)
-    vits = voice_networks.Vits(phonemes=40, channels=12, latent=8, inner=16, heads=2, layers=2, window=2, flow=3, flow_layers=2,
+    vits = voice_networks.Vits(phonemes=40, channels=12, latent=8, inner=16, heads=2, layers=2, window=2, flow=3,
+                               flow_layers=2,
                                start=16, ups=((4, 8), (2, 4)), blocks=((3, (1, 2)), (5, (2, 3)))).eval()  # fmt: skip
     for flow in vits.dp.flows.values():
         for parameter in flow.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     voice_networks.export(vits, folder, 40)
     phonemes = {name: [i] for i, name in enumerate("_^$ .,abcdefghijklmnopqrstuvwxyzəˈ")}
-    config = {"audio": {"sample_rate": 8000}, "inference": {"noise_scale": 0.5, "noise_w": 0.8}, "phoneme_id_map": phonemes}
+    config = {"audio": {"sample_rate": 8000}, "inference": {"noise_scale": 0.5, "noise_w": 0.8},
+              "phoneme_id_map": phonemes}
     voice_networks.write_voice(config, folder)
     text = "həˈlo wold\nthe comet came bˈack"
     (folder / "text.txt").write_text(text + "\n")

@@ -63,7 +63,8 @@ class MemoryTest(Case):
         return path
 
     def check(self, planned, measured, what):
-        self.assertLess(abs(measured - planned), 0.05 * planned + SLACK, f"{what}: planned {planned}, measured {measured}")
+        self.assertLess(abs(measured - planned), 0.05 * planned + SLACK,
+                        f"{what}: planned {planned}, measured {measured}")
 
     def report(self, path, *options):
         return self.json("bench", path, "--runs", 2, "--warmup", 1, *options)["memory"]

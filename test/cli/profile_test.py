@@ -55,7 +55,8 @@ class ProfileTest(Case):
 
     def test_sums(self):
         report = self.json("profile", self.model(), *QUICK)
-        self.assertEqual([op["name"] for op in report["operators"]], ["stem.act", "layer1.0.act", "layer1.1.act", "head"])
+        self.assertEqual([op["name"] for op in report["operators"]], ["stem.act", "layer1.0.act", "layer1.1.act",
+                                                                      "head"])
         total = sum(op["ms"] for op in report["operators"])
         self.assertAlmostEqual(total, report["total"]["ms"], places=9)
         self.assertAlmostEqual(sum(op["share"] for op in report["operators"]), 1, places=9)
@@ -143,7 +144,8 @@ class ProfileTest(Case):
         self.assertRegex(done.stderr.decode(), r"\Aoort: cannot write '.*page.html': File too large\n\Z")
         self.assertEqual([path.name for path in self.dir.iterdir()], ["m.pnnx.param"])
         if os.path.exists("/dev/full"):
-            self.fails("profile", self.dir / "m.pnnx.param", *QUICK, "--html", "/dev/full", says="No space left on device")
+            self.fails("profile", self.dir / "m.pnnx.param", *QUICK, "--html", "/dev/full",
+                       says="No space left on device")
 
 
 class ProfileFilesTest(Case):
@@ -183,7 +185,8 @@ class ProfileFilesTest(Case):
 
     def texts(self, picture):
         drawn = xml.dom.minidom.parse(str(picture)).getElementsByTagName("text")
-        return [(float(t.getAttribute("x")), float(t.getAttribute("y")), t.firstChild.data) for t in drawn if t.firstChild]
+        return [(float(t.getAttribute("x")), float(t.getAttribute("y")), t.firstChild.data) for t in drawn
+                if t.firstChild]
 
     def test_labels_do_not_lie_on_each_other(self):
         """Roofs and the legend beside the plot; each type has a colour of its own."""

@@ -80,7 +80,8 @@ class QuantizeLanguageTest(Case):
         report = self.quantize("--weights", "q8_0", "--method", "search", "--test", self.text, "--test-tokens", "128")
         self.assertLess(report["test"]["kl_divergence"], 0.01)
         for text in ("Tell me a story about a fox.", "It's  12345 -- naïve?\n", "<|user|>Hi<|end|>"):
-            tokens = [subprocess.run([OORT, "tokenize", model, "--ids"], input=text.encode(), capture_output=True, check=True)
+            tokens = [subprocess.run([OORT, "tokenize", model, "--ids"], input=text.encode(), capture_output=True,
+                                     check=True)
                       for model in (STORYTELLER, self.out)]  # fmt: skip
             self.assertEqual(tokens[0].stdout, tokens[1].stdout)
         self.quantize("--weights", "q4_k_m", "--method", "search")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`oort run` and `oort verify` from outside: inputs and results of all kinds, and what is told of those that do not fit."""
+"""`oort run` and `oort verify` from outside: inputs and results of all kinds, and what is told of those that do not
+fit."""
 import json
 import re
 import struct
@@ -30,16 +31,20 @@ class RunTest(Case):
             self.assertEqual(read_npy(self.dir / "out0.npy"), [4, 5])
         self.fails("run", model, "--input", a, code=2, says="takes 2 inputs")
         self.fails("run", model, "--input", f"a={a}", f"a={b}", code=2)
-        self.fails("run", model, "--input", a, f"foo={b}", code=2, says="the model has no input 'foo'; it has: pnnx_input_0 (2)f32, pnnx_input_1")
+        self.fails("run", model, "--input", a, f"foo={b}", code=2,
+                   says="the model has no input 'foo'; it has: pnnx_input_0 (2)f32, pnnx_input_1")
         odd = self.write("odd=name.npy", npy([1, 1], (2,)))
         self.oort("run", model, "--input", a, odd)
 
     def test_an_input_of_another_rank_is_named(self):
         model = self.picture_model("(1,3,8,8)")
-        text = model.read_text().replace("F.relu relu 1 1 0 1", "nn.MaxPool2d pool 1 1 0 1 ceil_mode=False dilation=(1,1) kernel_size=(2,2) padding=(0,0) return_indices=False stride=(2,2)")
+        pool = ("nn.MaxPool2d pool 1 1 0 1 ceil_mode=False dilation=(1,1) kernel_size=(2,2) padding=(0,0) "
+                "return_indices=False stride=(2,2)")
+        text = model.read_text().replace("F.relu relu 1 1 0 1", pool)
         model = self.write("pool.pnnx.param", text.replace("#1=(1,3,8,8)", "#1=(1,3,4,4)"))
         flat = self.write("x.npy", npy([0] * 64, (8, 8)))
-        done = self.fails("run", model, "--input", flat, says="input 'pnnx_input_0' is (8,8)f32, the model was traced with (1,3,8,8)f32")
+        done = self.fails("run", model, "--input", flat,
+                          says="input 'pnnx_input_0' is (8,8)f32, the model was traced with (1,3,8,8)f32")
         self.assertNotIn("channels_last", done.err)
 
     def test_doubles_become_floats(self):

@@ -7,15 +7,18 @@ from .kit import Each, case, f32, special
 
 
 def bounded():
-    return [nn.ReLU(), nn.ReLU6(), nn.Hardtanh(), nn.Hardtanh(-0.3, 0.7), nn.Hardsigmoid(), nn.Hardswish(), nn.Sigmoid(), nn.Tanh()]
+    return [nn.ReLU(), nn.ReLU6(), nn.Hardtanh(), nn.Hardtanh(-0.3, 0.7), nn.Hardsigmoid(), nn.Hardswish(),
+            nn.Sigmoid(), nn.Tanh()]
 
 
 def smooth():
-    return [nn.SiLU(), nn.GELU(), nn.GELU(approximate="tanh"), nn.Mish(), nn.Softplus(), nn.Softplus(2, 5), nn.LogSigmoid(), nn.Softsign()]
+    return [nn.SiLU(), nn.GELU(), nn.GELU(approximate="tanh"), nn.Mish(), nn.Softplus(), nn.Softplus(2, 5),
+            nn.LogSigmoid(), nn.Softsign()]
 
 
 def linear_parts():
-    return [nn.LeakyReLU(), nn.LeakyReLU(0.3), nn.ELU(), nn.ELU(0.5), nn.SELU(), nn.CELU(1.7), nn.Threshold(0.1, 0.4), nn.RReLU()]
+    return [nn.LeakyReLU(), nn.LeakyReLU(0.3), nn.ELU(), nn.ELU(0.5), nn.SELU(), nn.CELU(1.7), nn.Threshold(0.1, 0.4),
+            nn.RReLU()]
 
 
 def shrinking():

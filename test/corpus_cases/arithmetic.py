@@ -69,7 +69,8 @@ def pairs_of_integers():
     return body
 
 
-@case(f32(2, 5), integers(2, 5), integers(2, 5, dtype=torch.int32), boolean(2, 5), f64(2, 5), integers(2, 5, dtype=torch.uint8))
+@case(f32(2, 5), integers(2, 5), integers(2, 5, dtype=torch.int32), boolean(2, 5), f64(2, 5),
+      integers(2, 5, dtype=torch.uint8))
 def promotion():
     def body(f, i, j, b, d, u):
         return f + i, i + j, f * b, i + b, j * 2.5, f + d, i / j.add(1), u + j, u + 1, b * 2, d + 1, f * 2 + i

@@ -44,7 +44,8 @@ def sizes_in_reshape():
 def sizes_as_numbers():
     def body(x):
         height, width = x.shape[2], x.shape[3]
-        return x * (height * width) ** -0.5, x / height + width, x - (height + 1) // 2, x.flatten(2).sum(-1) / (height * width)
+        return x * (height * width) ** -0.5, x / height + width, x - (height + 1) // 2, x.flatten(2).sum(-1) / (
+            height * width)
 
     return body
 
@@ -201,6 +202,7 @@ def words_any_length():
 )
 def new_full_any_size():
     def body(x):
-        return x.new_full((2, 4), 1.5) + x.sum(0), x.new_full((x.size(0), 1), -2) * x, x.new_full((3,), 7, dtype=torch.int64)
+        whole = x.new_full((3,), 7, dtype=torch.int64)
+        return x.new_full((2, 4), 1.5) + x.sum(0), x.new_full((x.size(0), 1), -2) * x, whole
 
     return body

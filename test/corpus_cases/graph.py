@@ -137,7 +137,8 @@ def output_constant():
     return body
 
 
-@case(boolean(2, 3), integers(2, 3), integers(3, dtype=torch.int32), f64(3), integers(2, 1, high=200, dtype=torch.uint8))
+@case(boolean(2, 3), integers(2, 3), integers(3, dtype=torch.int32), f64(3),
+      integers(2, 1, high=200, dtype=torch.uint8))
 def inputs_of_all_types():
     def body(b, i, j, d, u):
         return torch.where(b, i, j), d * i, u + j, b & (i > 4)

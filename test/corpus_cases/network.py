@@ -121,7 +121,8 @@ def mini_densenet():
         def __init__(self, inputs, growth):
             super().__init__()
             self.layers = nn.ModuleList(
-                nn.Sequential(nn.BatchNorm2d(inputs + i * growth), nn.ReLU(), nn.Conv2d(inputs + i * growth, growth, 3, 1, 1))
+                nn.Sequential(nn.BatchNorm2d(inputs + i * growth), nn.ReLU(),
+                              nn.Conv2d(inputs + i * growth, growth, 3, 1, 1))
                 for i in range(3)
             )
 
@@ -257,7 +258,8 @@ def network_in_f64():
     class Doubles(nn.Module):
         def __init__(self):
             super().__init__()
-            self.front = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.ConvTranspose2d(4, 2, 2))
+            self.front = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(),
+                                       nn.ConvTranspose2d(4, 2, 2))
             self.recurrent = nn.GRU(14, 6, batch_first=True)
             self.attention = nn.MultiheadAttention(6, 2, batch_first=True)
             self.norm = nn.LayerNorm(6)

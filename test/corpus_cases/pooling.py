@@ -132,7 +132,8 @@ def adaptive_max_pool_forms():
 
 @case(f32(1, 3, 10, 7))
 def adaptive_max_pool2d_modules():
-    return Each(nn.AdaptiveMaxPool2d((3, 2)), nn.AdaptiveMaxPool2d((None, 3)), nn.AdaptiveMaxPool2d(4, return_indices=True))
+    return Each(nn.AdaptiveMaxPool2d((3, 2)), nn.AdaptiveMaxPool2d((None, 3)),
+                nn.AdaptiveMaxPool2d(4, return_indices=True))
 
 
 @case(f32(1, 2, 9, 8), f32(2, 3, 11))

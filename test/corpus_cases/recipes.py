@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""ATen operators that are a few calls of others: losses, integrals, statistics, norms with what they computed on the way."""
+"""ATen operators that are a few calls of others: losses, integrals, statistics, norms with what they computed on the
+way."""
 import torch
 import torch.nn.functional as F
 

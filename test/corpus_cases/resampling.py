@@ -64,7 +64,8 @@ def interpolate_1d_3d():
 
 @case(f32(1, 2, 6, 8))
 def interpolate_area():
-    return Each(resize(size=(3, 4), mode="area"), resize(size=(4, 5), mode="area"), resize(scale_factor=0.5, mode="area"))
+    return Each(resize(size=(3, 4), mode="area"), resize(size=(4, 5), mode="area"),
+                resize(scale_factor=0.5, mode="area"))
 
 
 @case(f32(1, 8, 3, 4))

@@ -139,7 +139,8 @@ def fft_shifts():
 
 
 # The length is an input's, so that nothing can be computed beforehand.
-@case(f32(2, 40), second=[f32(2, 51)], symbolic=True, unfaithful="pnnx cannot render operators that it leaves in ATen's form")
+@case(f32(2, 40), second=[f32(2, 51)], symbolic=True,
+      unfaithful="pnnx cannot render operators that it leaves in ATen's form")
 def spectral_any_length():
     def body(x):
         n = x.shape[1]

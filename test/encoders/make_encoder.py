@@ -53,7 +53,8 @@ def answers(model, tokenizer):
         with torch.no_grad():
             states = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
         numbers = {"mean": states.mean(0), "cls": states[0]}
-        rows.append({"text": text, "ids": ids, **{key: [round(x, 6) for x in value.tolist()] for key, value in numbers.items()}})
+        rows.append({"text": text, "ids": ids, **{key: [round(x, 6) for x in value.tolist()]
+                                                  for key, value in numbers.items()}})
     tokenizer.no_truncation()
     return rows
 
@@ -65,8 +66,9 @@ def main():
     tokenizer = make_tokenizer()
     torch.manual_seed(11)
     model = transformers.BertModel(
-        transformers.BertConfig(vocab_size=tokenizer.get_vocab_size(), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-                                intermediate_size=48, max_position_embeddings=32, initializer_range=0.4),
+        transformers.BertConfig(vocab_size=tokenizer.get_vocab_size(), hidden_size=32, num_hidden_layers=2,
+                                num_attention_heads=4, intermediate_size=48, max_position_embeddings=32,
+                                initializer_range=0.4),
         add_pooling_layer=False,
     ).eval()  # fmt: skip
     target = HERE / "tiny_bert"

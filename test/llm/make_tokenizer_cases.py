@@ -25,7 +25,8 @@ TEXTS = [
     "unknown: ₿\u0378", "▁meta▁▁space", "A-B_c...!?", "x" * 120, "<0x41>", "\u1100\u1161\u11a8각", "İI ΣΑΣ",
 ]
 REGEX_TEXTS = TEXTS + ["2²x ¼ a¹b½", "$1+2<3=`^`|~x.", "stST Å ﬅﬆ"]
-NOT_UTF8 = [b"a\xffb", b"\xff", b"a \xff b", b"a\xe4\xbdb", b"\xf0\x9f\x9a", b"\xed\xa0\x80a", b"a\xef\xbf\xbd\xff", b"ab\xc3"]
+NOT_UTF8 = [b"a\xffb", b"\xff", b"a \xff b", b"a\xe4\xbdb", b"\xf0\x9f\x9a", b"\xed\xa0\x80a", b"a\xef\xbf\xbd\xff",
+            b"ab\xc3"]
 LETTERS = [c for c in "abcdefghijklmnopqrstuvwxyzABHIL 0123456789.,!?'-<>/s▁"]
 
 
@@ -51,14 +52,15 @@ def characters(**options):
 
 def unigram(**options):
     vocab = [("<unk>", 0.0), ("▁", -2.0), ("a", -3.0), ("b", -3.5), ("ab", -4.0), ("abab", -7.5), ("▁a", -3.2),
-             ("l", -3.1), ("ll", -4.0), ("H", -5.0), ("e", -2.5), ("o", -2.5), ("▁Hello", -6.0), ("3", -4.0), ("33", -8.0),
-             ("333", -12.0), ("é", -6.0), ("你", -7.0), ("你好", -9.0)]
+             ("l", -3.1), ("ll", -4.0), ("H", -5.0), ("e", -2.5), ("o", -2.5), ("▁Hello", -6.0), ("3", -4.0),
+             ("33", -8.0), ("333", -12.0), ("é", -6.0), ("你", -7.0), ("你好", -9.0)]
     return models.Unigram(vocab, 0, options.get("byte_fallback", False))
 
 
 def word_piece():
-    words = ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "##llo", "he", "a", "##b", "ab", "##ab", "x", "##x", "1", "##1",
-             "!", ".", "don", "'", "t", "cafe", "你", "好", "i", "##i", "w", "##or", "##ld", "nai", "##ve", "ab", "##c"]
+    words = ["[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "##llo", "he", "a", "##b", "ab", "##ab", "x", "##x", "1",
+             "##1", "!", ".", "don", "'", "t", "cafe", "你", "好", "i", "##i", "w", "##or", "##ld", "nai", "##ve", "ab",
+             "##c"]
     return models.WordPiece({w: i for i, w in enumerate(dict.fromkeys(words))}, unk_token="[UNK]",
                             max_input_chars_per_word=100)
 
@@ -119,13 +121,15 @@ def hugging_face():
     yield "unknown dropped", make(characters(), normalizers.Lowercase(), pre.Metaspace("▁", "never", split=False),
                                   decoders.Metaspace("▁", "never"), None, [plain, mask])
     yield "affixes", make(bpe(["<unk>", "a", "b", "##a", "##b", "a</w>", "b</w>", "##b</w>", "##a</w>", "##ab</w>"],
-                              [("##a", "##b</w>"), ("a", "##b"), ("ab", "##ab</w>")], unk_token="<unk>", continuing_subword_prefix="##", end_of_word_suffix="</w>"),
+                              [("##a", "##b</w>"), ("a", "##b"), ("ab", "##ab</w>")], unk_token="<unk>",
+                              continuing_subword_prefix="##", end_of_word_suffix="</w>"),
                           None, pre.WhitespaceSplit(), decoders.BPEDecoder("</w>"))
-    yield "unigram", make(unigram(), normalizers.NFKC(), pre.Metaspace("▁", "always"), decoders.Metaspace("▁", "always"),
-                          None, [AddedToken("</s>", special=True)])
+    yield "unigram", make(unigram(), normalizers.NFKC(), pre.Metaspace("▁", "always"),
+                          decoders.Metaspace("▁", "always"), None, [AddedToken("</s>", special=True)])
     yield "unigram whole", make(unigram(), normalizers.Replace(Regex(r"\s+"), "▁"), None, decoders.Fuse())
-    yield "bert", make(word_piece(), normalizers.BertNormalizer(), pre.BertPreTokenizer(), decoders.WordPiece("##", True),
-                       lambda t: processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1)), [mask])
+    yield "bert", make(word_piece(), normalizers.BertNormalizer(), pre.BertPreTokenizer(),
+                       decoders.WordPiece("##", True), lambda t: processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1)),
+                       [mask])
     yield "words", make(models.WordLevel({"<unk>": 0, "Hello": 1, "world": 2, "!": 3, "a": 4}, unk_token="<unk>"),
                         normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Strip()]),
                         pre.Whitespace(), None, lambda t: processors.RobertaProcessing(("</s>", 3), ("<s>", 2)))
@@ -162,12 +166,16 @@ def decodings(tokenizer):
 
 PATTERNS = [
     LLAMA3, r"a|ab|abc", r"(?>a|ab)c|.", r"a++b|a", r"a*+", r"x*", r"(?:ab?){2,3}", r"(?:ab){2}?c?", r"a{,2}", r"a{2}+",
-    r"^\s*|\s*$", r"^.", r".$", r"\A.|.\z", r"\b\w+\b", r"\Ba", r"(?<=a)b", r"(?<!a)b", r"(?<=ab|l)[a-z]", r"(?=(\d{3})+(?!\d))",
+    r"^\s*|\s*$", r"^.", r".$", r"\A.|.\z", r"\b\w+\b", r"\Ba", r"(?<=a)b", r"(?<!a)b", r"(?<=ab|l)[a-z]",
+    r"(?=(\d{3})+(?!\d))",
     r"(?i:é|σ|k|ss)", r"(?i)[a-c]+", r"(?i:[^a-c])+", r"[a-z&&[^aeiou]]+", r"[^\s&&[^\n]]+", r"[[:alpha:]&&[:upper:]]",
-    r"[]a]+", r"[a\-z]+", r"[\w-]+", r"\p{Lu}|\p{^L}", r"\P{L}+?", r"\p{Han}+|\p{Hiragana}", r"[\x61-\x{63}\u4F60]+", r"\R", r"\h+", r"(?m:.)+",
-    r".+", "(?x: a b # ab\n )", r"(?:a|b)*?b", r"(a*)*b", r"(?:a?)+", r"(?#note)a", r"(?<name>a)b", r"\d{1,3}(?=(?:\d{3})*\b)", r"\s+(?!\S)|\s+", r"\p{N}{1,3}",
+    r"[]a]+", r"[a\-z]+", r"[\w-]+", r"\p{Lu}|\p{^L}", r"\P{L}+?", r"\p{Han}+|\p{Hiragana}", r"[\x61-\x{63}\u4F60]+",
+    r"\R", r"\h+", r"(?m:.)+",
+    r".+", "(?x: a b # ab\n )", r"(?:a|b)*?b", r"(a*)*b", r"(?:a?)+", r"(?#note)a", r"(?<name>a)b",
+    r"\d{1,3}(?=(?:\d{3})*\b)", r"\s+(?!\S)|\s+", r"\p{N}{1,3}",
     r"\w+", r"[\w]+", r"[^\w]+", r"[\W]+", r"[[:word:]]+", r"[[:^word:]]+", r"\p{Word}+", r"[\p{Word}]+", r"\p{Punct}+",
-    r"[\p{Punct}]+", r"[[:punct:]]+", r"\p{PosixPunct}+", r"(?i:\p{Lu})+", r"(?i:\p{Ll})+", r"(?i:\P{Lu})+", r"(?i:[\p{Lu}])+",
+    r"[\p{Punct}]+", r"[[:punct:]]+", r"\p{PosixPunct}+", r"(?i:\p{Lu})+", r"(?i:\p{Ll})+", r"(?i:\P{Lu})+",
+    r"(?i:[\p{Lu}])+",
     r"(?i:[^\p{Lu}])+", r"(?i:[a[^b]])+", r"(?i:[A-Z&&[^aeiou]])+", r"(?i:[^\x{FB06}])+",
 ]
 
@@ -175,7 +183,8 @@ PATTERNS = [
 def regexes():
     for pattern in PATTERNS:
         split = pre_tokenizers.Split(Regex(pattern), "isolated")
-        yield {"pattern": pattern, "pieces": [[piece for piece, _ in split.pre_tokenize_str(text)] for text in REGEX_TEXTS]}
+        yield {"pattern": pattern, "pieces": [[piece for piece, _ in split.pre_tokenize_str(text)]
+                                              for text in REGEX_TEXTS]}
 
 
 def sentence_pieces():
@@ -213,16 +222,19 @@ def sentence_pieces():
 
 EVERYTHING = {  # a seed with as many components as one file can hold
     "version": "1.0",
-    "added_tokens": [dict(id=7, content="<s>", single_word=True, lstrip=True, rstrip=True, normalized=True, special=True)],
+    "added_tokens": [dict(id=7, content="<s>", single_word=True, lstrip=True, rstrip=True, normalized=True,
+                          special=True)],
     "normalizer": dict(type="Sequence", normalizers=[
         dict(type="NFKC"), dict(type="Lowercase"),
         dict(type="Replace", pattern={"Regex": "(?i:ab|c)+?(?=x)|[a-c&&[^b]]{1,3}"}, content="z"),
         dict(type="Strip", strip_left=True, strip_right=False), dict(type="Prepend", prepend="_")]),
     "pre_tokenizer": dict(type="Sequence", pretokenizers=[
-        dict(type="Split", pattern={"Regex": r"'s|\p{L}++|\s+(?!\S)|(?<=a)\d"}, behavior="MergedWithNext", invert=False),
+        dict(type="Split", pattern={"Regex": r"'s|\p{L}++|\s+(?!\S)|(?<=a)\d"}, behavior="MergedWithNext",
+             invert=False),
         dict(type="Metaspace", replacement="_", prepend_scheme="first"), dict(type="Digits", individual_digits=True),
         dict(type="UnicodeScripts"), dict(type="ByteLevel", add_prefix_space=True, trim_offsets=True, use_regex=True)]),
-    "post_processor": dict(type="TemplateProcessing", pair=[], special_tokens={"<s>": dict(id="<s>", ids=[7], tokens=["<s>"])},
+    "post_processor": dict(type="TemplateProcessing", pair=[], special_tokens={"<s>": dict(id="<s>", ids=[7],
+        tokens=["<s>"])},
                            single=[{"SpecialToken": dict(id="<s>", type_id=0)}, {"Sequence": dict(id="A", type_id=0)}]),
     "decoder": dict(type="Sequence", decoders=[dict(type="ByteFallback"), dict(type="Fuse"),
                                                dict(type="Strip", content=" ", start=1, stop=2)]),

@@ -70,7 +70,8 @@ class CheckIncludesTest(unittest.TestCase):
         self.complains({"news/a.h": ""}, "news:1:", "give it a level")
 
     def test_a_kernel_of_one_family(self):
-        files = {"source/cpu/k.h": "", "source/cpu/k.cpp": '#include "cpu/k.h"\n', "layers/x/b.cpp": '#include "cpu/k.h"\n'}
+        files = {"source/cpu/k.h": "", "source/cpu/k.cpp": '#include "cpu/k.h"\n',
+                 "layers/x/b.cpp": '#include "cpu/k.h"\n'}
         self.complains(files, "source/cpu/k.h:1:", "only layers/x uses it")
         shared = {**files, "layers/y/b.cpp": '#include "cpu/k.h"\n'}
         self.assertEqual(self.check({**GOOD, **shared}).stdout, "")
@@ -89,9 +90,9 @@ class CheckIncludesTest(unittest.TestCase):
     def test_maps_of_the_docs(self):
         levels = {"source/core": 0, "source/text": 1, "source/cpu": 1, "source/cuda": 1, "source/weights": 1,
                   "source/media": 1, "source/collectives": 2, "source/graph": 2, "parser": 3, "layers": 4,
-                  "source/decoder": 4, "source/runtime": 5, "source/tokenizer": 5, "source/chat_template": 5, "source/limits": 5, "source/llm": 6, "source/grammar": 6,
-                  "source/quantize": 6, "source/llm_quantize": 6, "source/openai": 7, "source/c_api": 7,
-                  "source/serve": 8, "source/cli": 9}
+                  "source/decoder": 4, "source/runtime": 5, "source/tokenizer": 5, "source/chat_template": 5,
+                  "source/limits": 5, "source/llm": 6, "source/grammar": 6, "source/quantize": 6,
+                  "source/llm_quantize": 6, "source/openai": 7, "source/c_api": 7, "source/serve": 8, "source/cli": 9}
         page = lambda levels: {"docs/architecture.md": "".join(f"| {n} | `{f}` | x |\n" for f, n in levels.items())}
         self.assertEqual(self.check({**GOOD, **page(levels)}).stdout, "")
         self.complains(page({**levels, "source/cli": 6}), "docs/architecture.md:23:", "source/cli is on level 9")

@@ -4,9 +4,9 @@
 
     doc_examples.py PAGE FOLDER
 
-Examples stand between ```cpp and ```. One with a main() becomes a program of its own, STEM_example_N.cpp; all others become
-functions of one source, STEM_examples.cpp, which have the names that the page speaks of: `graph`, `session` and `x`.
-Prints the sources. Files that would be the same stay untouched."""
+Examples stand between ```cpp and ```. One with a main() becomes a program of its own, STEM_example_N.cpp; all others
+become functions of one source, STEM_examples.cpp, which have the names that the page speaks of: `graph`, `session` and
+`x`. Prints the sources. Files that would be the same stay untouched."""
 import pathlib
 import re
 import sys

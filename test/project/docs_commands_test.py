@@ -106,7 +106,8 @@ class CommandsTest(unittest.TestCase):
                     if done.returncode != 0:
                         failed.append(f"{page}:{number}: {command}\n{done.stdout[-500:]}{done.stderr[-1000:]}")
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        print(f"{ran} commands ran in {used.ru_utime + used.ru_stime:.0f} s of processor time; not run: {len(left_out)}")
+        seconds = used.ru_utime + used.ru_stime
+        print(f"{ran} commands ran in {seconds:.0f} s of processor time; not run: {len(left_out)}")
         print("\n".join(left_out), flush=True)
         self.assertEqual(failed, [], "\n".join(failed))
         if not ONLY:
@@ -114,7 +115,8 @@ class CommandsTest(unittest.TestCase):
 
     def test_what_is_not_run_names_what_exists(self):
         """Scripts, options of the build and test programs of commands that would take too long, or need more."""
-        build = "".join(path.read_text() for path in [ROOT / "CMakeLists.txt", *ROOT.glob("*/*.cmake"), *ROOT.glob("*/*/CMakeLists.txt")])
+        build = "".join(path.read_text() for path in [ROOT / "CMakeLists.txt", *ROOT.glob("*/*.cmake"),
+                                                      *ROOT.glob("*/*/CMakeLists.txt")])
         wrong = []
         for page, lines in pages():
             for number, command, reason in commands_of(lines):

@@ -134,7 +134,8 @@ class StyleTest(unittest.TestCase):
 
 class TablesTest(unittest.TestCase):
     def test_tables_are_what_the_data_gives(self):
-        done = subprocess.run([sys.executable, ROOT / "tools" / "performance-tables", "--check"], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, ROOT / "tools" / "performance-tables", "--check"], capture_output=True,
+                              text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 

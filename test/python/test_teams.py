@@ -45,7 +45,8 @@ def onnx_product():
         return field(1, name) + field(2, kind)
 
     node = field(1, b"a") + field(1, b"b") + field(2, b"y") + field(4, b"MatMul")
-    graph = field(1, node) + field(2, b"product") + field(11, port(b"a")) + field(11, port(b"b")) + field(12, port(b"y"))
+    inputs = field(11, port(b"a")) + field(11, port(b"b"))
+    graph = field(1, node) + field(2, b"product") + inputs + field(12, port(b"y"))
     return field(1, 8) + field(7, graph) + field(8, field(2, 17))
 
 

@@ -21,7 +21,8 @@ import transformers as hf
 HERE = pathlib.Path(__file__).parent
 TRACED = 7
 TOKENS = [3, 17, 29, 5, 5, 38, 11, 0, 22, 31, 8, 14, 2, 27, 19]
-PLAIN = dict(vocab_size=40, hidden_size=32, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=64, initializer_range=0.3)
+PLAIN = dict(vocab_size=40, hidden_size=32, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+             max_position_embeddings=64, initializer_range=0.3)
 GROUPED = PLAIN | dict(num_key_value_heads=2)
 GPT = dict(vocab_size=40, n_embd=32, n_layer=2, n_head=4, n_positions=64, initializer_range=0.3)
 YARN = dict(rope_type="yarn", factor=2.0, original_max_position_embeddings=32, rope_theta=10000.0)
@@ -40,13 +41,16 @@ MODELS = {
     "gemma2": (
         hf.Gemma2ForCausalLM,
         hf.Gemma2Config,
-        GROUPED | dict(head_dim=10, sliding_window=5, query_pre_attn_scalar=12, attn_logit_softcapping=3.0, final_logit_softcapping=5.0),
+        GROUPED | dict(head_dim=10, sliding_window=5, query_pre_attn_scalar=12, attn_logit_softcapping=3.0,
+                       final_logit_softcapping=5.0),
         "eager",
         len(TOKENS),
     ),
-    # (pnnx makes the gelu of another formula of gptj's usual one.) Half of each head is turned; in the second, the pairs stand side by side.
+    # (pnnx makes the gelu of another formula of gptj's usual one.) Half of each head is turned; in the second, the
+    # pairs stand side by side.
     "gpt_neox": (hf.GPTNeoXForCausalLM, hf.GPTNeoXConfig, PLAIN | dict(rotary_pct=0.5), "sdpa", len(TOKENS)),
-    "gptj": (hf.GPTJForCausalLM, hf.GPTJConfig, GPT | dict(rotary_dim=4, activation_function="gelu"), "eager", len(TOKENS)),
+    "gptj": (hf.GPTJForCausalLM, hf.GPTJConfig, GPT | dict(rotary_dim=4, activation_function="gelu"), "eager",
+             len(TOKENS)),
     # Of the table of positions a trace holds the rows that it used.
     "gpt2_eager": (hf.GPT2LMHeadModel, hf.GPT2Config, GPT, "eager", TRACED),
     "gpt2_sdpa": (hf.GPT2LMHeadModel, hf.GPT2Config, GPT, "sdpa", TRACED),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes test/weights/weight_blocks/: blocks of random bytes in every format of GGUF that Oort reads, and the numbers that
-the package gguf (pip install gguf) says they hold.
+"""Writes test/weights/weight_blocks/: blocks of random bytes in every format of GGUF that Oort reads, and the numbers
+that the package gguf (pip install gguf) says they hold.
 
     test/weights/make_weight_blocks.py
 
@@ -50,7 +50,8 @@ def main():
         blocks = random.integers(0, 256, (ROWS * COLUMNS // elements, size), dtype=np.uint8)
         for at in halves:
             # Normal and subnormal, of either sign; no infinities.
-            scales = (random.integers(0, 0x7C00, len(blocks)) | random.integers(0, 2, len(blocks)) << 15).astype(np.uint16)
+            scales = (random.integers(0, 0x7C00, len(blocks)) | random.integers(0, 2,
+                                                                                len(blocks)) << 15).astype(np.uint16)
             scales[0] &= 0x83FF
             blocks[:, at : at + 2] = scales.view(np.uint8).reshape(-1, 2)
         if name == "IQ1_M":
