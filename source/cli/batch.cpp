@@ -225,7 +225,13 @@ int Batch(BatchCommand& options) {
   BatchRun run(options, *worker);
   const BatchClock::time_point start = BatchClock::now();
   const bool whole = run.Run();
-  ReportBatch(options, run.counts(), SecondsSince(start));
+  const BatchCounts& counts = run.counts();
+  if (whole && counts.answered == 0 && counts.errors > 0) {
+    throw Error(ErrorCode::kInvalidArgument, "no line of '" + options.input + "' was answered, " +
+                                                 std::to_string(counts.errors) +
+                                                 " have an error: see '" + options.output + "'");
+  }
+  ReportBatch(options, counts, SecondsSince(start));
   return whole ? 0 : kInterrupted;
 }
 

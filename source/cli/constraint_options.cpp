@@ -4,12 +4,29 @@
 #include "cli/text.h"
 
 namespace oort::cli {
+namespace {
+
+/// What was given, where it is the text itself, else what the file of that name holds.
+std::string GivenOrRead(const std::string& given, bool is_text) {
+  return is_text ? given : ReadTextFile(given);
+}
+
+bool IsJson(const std::string& given) {
+  const size_t first = given.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && given[first] == '{';
+}
+
+bool IsGrammar(const std::string& given) { return given.find("::=") != std::string::npos; }
+
+}  // namespace
+
 void ConstraintOptions::Add(CLI::App& app) {
   auto* group = app.add_option_group("Form of the answer", "At most one of these");
-  group->add_option("--json-schema", schema_file,
-                    "A file with a JSON Schema that the answer keeps to");
+  group->add_option("--json-schema", schema,
+                    "A file with a JSON Schema that the answer keeps to, or the schema: {…}");
   group->add_flag("--json-object", json_object, "The answer is a JSON object");
-  group->add_option("--grammar", grammar_file, "A file with a GBNF grammar of the answer");
+  group->add_option("--grammar", grammar,
+                    "A file with a GBNF grammar of the answer, or the grammar: root ::= …");
   group->add_option("--regex", regex, "A regular expression that matches the whole answer");
   group->add_option("--choice", choices, "The answer is one of these: --choice yes --choice no")
       ->allow_extra_args(false);
@@ -17,8 +34,8 @@ void ConstraintOptions::Add(CLI::App& app) {
 }
 
 std::optional<GrammarSpec> ConstraintOptions::Spec() const {
-  if (!schema_file.empty()) return GrammarSpec::JsonSchema(ReadTextFile(schema_file));
-  if (!grammar_file.empty()) return GrammarSpec::Gbnf(ReadTextFile(grammar_file));
+  if (!schema.empty()) return GrammarSpec::JsonSchema(GivenOrRead(schema, IsJson(schema)));
+  if (!grammar.empty()) return GrammarSpec::Gbnf(GivenOrRead(grammar, IsGrammar(grammar)));
   if (!regex.empty()) return GrammarSpec::Regex(regex);
   if (!choices.empty()) return GrammarSpec::Choice(choices);
   if (json_object) return GrammarSpec::JsonObject();

@@ -15,7 +15,7 @@ namespace oort::cli {
 
 /// --json-schema, --json-object, --grammar, --regex or --choice.
 struct ConstraintOptions {
-  std::string schema_file, grammar_file, regex;
+  std::string schema, grammar, regex;
   std::vector<std::string> choices;
   bool json_object = false;
 

@@ -404,7 +404,8 @@ Action AddServe(CLI::App& app) {
       ->transform(CLI::AsSizeValue(true));
   app.add_option("--host", options->host, "Address to listen on")->capture_default_str();
   app.add_option("--port", options->port, "Port to listen on; 0: one that is free")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, 65535));
   app.add_option("--name", options->name, "What clients call the model (default: of the file)");
   app.add_option("--alias", options->aliases, "Another name for it (may be given several times)");
   app.add_flag("--any-name", options->any_name, "Clients may call the model whatever they like");

@@ -31,6 +31,20 @@ bool IsOwnOrigin(std::string_view origin, std::string_view host) {
   return false;
 }
 
+/// Browsers say with one of these which page asks, also for a plain form of another site.
+bool IsOfAPage(const http::Request& request) {
+  return !request.Get("origin").empty() || !request.Get("referer").empty() ||
+         !request.Get("sec-fetch-site").empty();
+}
+
+/// `curl -d` calls everything a form, which commands in the manuals of other servers leave so.
+bool MayBeJson(const http::Request& request, std::string_view type) {
+  if (http::EqualsIgnoringCase(type, "application/json")) return true;
+  const bool curl =
+      type.empty() || http::EqualsIgnoringCase(type, "application/x-www-form-urlencoded");
+  return curl && !IsOfAPage(request);
+}
+
 bool IsKnownOrigin(std::string_view origin, const AccessRules& rules) {
   return std::ranges::find(rules.origins, origin) != rules.origins.end();
 }
@@ -63,12 +77,12 @@ std::optional<openai::ApiError> CheckAccess(const http::Request& request,
                             "invalid_request_error", "", "invalid_api_key"};
   }
   if (request.method == "POST") {
-    // A form of another site cannot send this type without asking first.
+    // A form of another site cannot send these types without asking first.
     const std::string_view type = request.Get("content-type");
     const std::string_view name = type.substr(0, type.find_first_of("; \t"));
     const bool tensors = request.path.starts_with("/v2/") &&
                          http::EqualsIgnoringCase(name, "application/octet-stream");
-    if (!tensors && !http::EqualsIgnoringCase(name, "application/json")) {
+    if (!tensors && !MayBeJson(request, name)) {
       return openai::ApiError{415, "send JSON, with the header Content-Type: application/json"};
     }
     if (!request.Get("content-encoding").empty()) {

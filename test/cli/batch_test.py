@@ -90,8 +90,7 @@ class BatchTest(LanguageCase):
         self.assertEqual((summary["answered"], summary["errors"], summary["skipped"]), (2, 12, 1))
         for number, says in {2: "no valid JSON", 3: "must be a JSON object", 5: "'promt' is not known",
                              6: "same custom_id", 7: "must be /v1/chat/completions", 12: "no place in a batch",
-                             13: "\"POST\"",
-                             14: "nested too deeply", 15: "longer than a request"}.items():  # fmt: skip
+                             13: '"POST"', 14: "nested too deeply", 15: "longer than a request"}.items():  # fmt: skip
             self.assertIn(says, answers[number]["error"]["message"])
             self.assertIsNone(answers[number].get("response"))
         for number, says in {8: "volume", 9: "room for 512", 10: "need an encoder"}.items():
@@ -99,6 +98,12 @@ class BatchTest(LanguageCase):
             self.assertIn(says, answers[number]["response"]["body"]["error"]["message"])
         self.assertEqual(answers[9]["response"]["body"]["error"]["code"], "context_length_exceeded")
         self.assertEqual(answers[11]["response"]["status_code"], 200)
+
+    def test_a_file_of_which_nothing_was_answered_is_an_error(self):
+        output = self.dir / "none.jsonl"
+        self.fails("batch", STORYTELLER, "--input", self.lines("no json", "[1]"), "--output", output, code=1,
+                   says="no line of")
+        self.assertEqual(len(output.read_text().splitlines()), 2)
 
     def test_goes_on_where_it_was(self):
         rows = [chat(f"id{i}", f"Number {i}.", temperature=0, max_tokens=3) for i in range(6)]

@@ -204,6 +204,7 @@ class UsageTest(Case):
             (["run", model, "--thread=many"], "unknown option --thread; did you mean --threads?"),
             (["run", "--xyzzy"], "unknown option --xyzzy (see 'oort run --help')"),
             (["bench", model, "-q"], "unknown option -q"),
+            (["serve", model, "--port", "99999"], "--port: Value 99999 not in range"),
             (["--helo"], "unknown option --helo; did you mean --help? (see 'oort --help')"),
         ):
             self.fails(*arguments, code=2, says=says)

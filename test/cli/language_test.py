@@ -295,7 +295,10 @@ class GenerateTest(LanguageCase):
                              r"\A[a-c]{3}-[0-9]{2}\Z")
         grammar = self.dir / "grammar.gbnf"
         grammar.write_text('root ::= ("fox" | "cow") " and " root | "end"')
-        self.assertRegex(self.json(*ask, "--seed", 1, "--grammar", grammar)["text"], r"\A((fox|cow) and )*end\Z")
+        for given in (grammar, grammar.read_text()):
+            self.assertRegex(self.json(*ask, "--seed", 1, "--grammar", given)["text"], r"\A((fox|cow) and )*end\Z")
+        in_place = self.json(*ask, "--seed", 4, "--json-schema", " " + json.dumps(schema))
+        self.assertEqual(in_place["text"], report["text"])
         self.fails(*ask, "--choice", "a", "--regex", "b", code=2, says="--regex")
         self.fails(*ask, "--regex", "(a", code=1, says="unmatched")
         self.fails(*ask, "--json-schema", self.dir / "missing.json", code=1, says="missing.json")

@@ -144,6 +144,22 @@ TEST(ModelServer, RefusesWhatItCannotAnswer) {
   EXPECT_EQ(fixture.Post(chat, Chat()).status, 200);  // and lives on
 }
 
+TEST(ModelServer, TakesWhatCurlCallsAForm) {
+  const Fixture fixture;
+  const std::string body = Chat().dump();
+  const auto ask = [&](const std::string& fields) {
+    return fixture.Ask("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n" + fields +
+                       "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+  };
+  const std::string form = "Content-Type: application/x-www-form-urlencoded\r\n";
+  EXPECT_EQ(ask(form).status, 200);
+  EXPECT_EQ(ask("").status, 200);
+  // What a page sends has to be what no plain form can be.
+  ExpectError(ask(form + "Origin: http://localhost\r\n"), 415, "");
+  ExpectError(ask(form + "Referer: http://localhost/\r\n"), 415, "");
+  ExpectError(ask(form + "Sec-Fetch-Site: cross-site\r\n"), 415, "");
+}
+
 TEST(ModelServer, WantsAKeyWhereThereAreKeys) {
   ServeOptions options = Options();
   options.access.keys = ApiKeys({"first-key", "second-key"});
