@@ -27,4 +27,7 @@ constexpr int64_t CaseStep([[maybe_unused]] int64_t step) {
 #endif
 }
 
+/// Whether tests of many cases leave some out: under a sanitizer, but for `tools/test --full`.
+constexpr bool TriesFewer() { return CaseStep(2) > 1; }
+
 }  // namespace oort::testing

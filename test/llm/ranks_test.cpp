@@ -9,6 +9,7 @@
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "kit/paths.h"
+#include "kit/sanitized.h"
 #include "llm/decoder_runner.h"
 #include "llm/smollm2_file.h"
 #include "oort/engine.h"
@@ -90,8 +91,12 @@ void ExpectBitsOfOne(const std::filesystem::path& file, const std::vector<int32_
 
 TEST_P(RanksOfFamily, ExactSplitHasTheBitsOfOneRank) {
   const std::vector<int32_t> tokens = TokensOf(GetParam());
-  ExpectBitsOfOne(kRankModels / GetParam(), tokens, true, {2, 3, 4, 5, 6, 7, 8});
-  ExpectBitsOfOne(kRankModels / GetParam(), tokens, false, {2, 3, 6});
+  // What a sanitizer looks for shows with few ranks.
+  const bool few = testing::TriesFewer();
+  ExpectBitsOfOne(kRankModels / GetParam(), tokens, true,
+                  few ? std::vector{2, 5} : std::vector{2, 3, 4, 5, 6, 7, 8});
+  ExpectBitsOfOne(kRankModels / GetParam(), tokens, false,
+                  few ? std::vector{3} : std::vector{2, 3, 6});
 }
 
 /// A file has what the head and the embeddings share once, as an operator of its own.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kit/sanitized.h"
 #include "layers/layout/axes.h"
 #include "layers/quantize/bit_exact.h"
 
@@ -189,6 +190,7 @@ TEST(IntegerConv, IsExactForTilesOfOutputs) {
 TEST(IntegerConv, IsExactForTilesThatActivate) {
   for (const DType result : {DType::kU8, DType::kI8, DType::kF32}) {
     for (const DType input : {DType::kU8, DType::kI8}) {
+      if (testing::TriesFewer() && input == result) continue;
       ConvCase c{1, 66, 8, 11, 75, 3, 3, 1, 1};
       c.input = input;
       c.result = result;

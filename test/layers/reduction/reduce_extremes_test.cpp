@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kit/sanitized.h"
 #include "reduction_reference.h"
 
 namespace oort::testing {
@@ -43,8 +44,10 @@ void ExpectAlongOneAxis() {
     const Tensor x = RandomTensor(DType::kF32, c.shape, 3, -5, 5);
     // Rounded, so that there are ties.
     Tensor ties = x.To(DType::kI64).To(DType::kF32);
-    for (const Tensor& input : {x, ties}) {
+    for (bool tied : {false, true}) {
+      const Tensor& input = tied ? ties : x;
       for (bool keepdim : {false, true}) {
+        if (testing::TriesFewer() && tied != keepdim) continue;
         const std::string keep = keepdim ? "True" : "False";
         const auto indices = [&](const std::vector<Tensor>& in) {
           return Reduced<int64_t>(in[0], c.axes, keepdim, IndexOf<kMax>);

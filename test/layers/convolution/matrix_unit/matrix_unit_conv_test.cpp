@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cpu/gemm.h"
+#include "kit/sanitized.h"
 #include "layers/convolution/matrix_unit/matrix_unit_conv.h"
 #include "layers/layout/nhwc_reference.h"
 #include "oort/testing.h"
@@ -202,9 +203,11 @@ TEST(MatrixUnitConv, AnswersAsChannelsFirst) {
       {{1, 3, 24, 24}, {9, 3, 12, 12}, 12, 0},   {{1, 24, 8, 8}, {34, 24, 5, 4}, 2, 2},
       {{1, 1, 6, 20}, {3, 1, 5, 5}, 1, 2},       {{1, 3, 7, 7}, {16, 3, 3, 3}, 1, 0},
   };
+  int number = 0;
   for (const MatrixUnitConvCase& c : cases) {
-    ExpectMatrixUnitConv(c, 0, false);
-    ExpectMatrixUnitConv(c, 5, true);
+    const bool even = number++ % 2 == 0, both = !testing::TriesFewer();
+    if (both || even) ExpectMatrixUnitConv(c, 0, false);
+    if (both || !even) ExpectMatrixUnitConv(c, 5, true);
   }
 }
 
