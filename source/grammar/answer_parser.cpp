@@ -211,7 +211,10 @@ struct AnswerParser::Impl {
     }
     if (options.tools == ToolStyle::kHermes) {
       const Found end = Begins(text, kToolCallEnd);
-      if (end == Found::kMore && !last) return false;
+      if (end == Found::kMore) {
+        if (last) buffer.clear();  // the answer was cut off within the tag
+        return false;
+      }
       const size_t tag = end == Found::kYes ? kToolCallEnd.size() : 0;
       return Enter(Mode::kContent, space + tag);
     }

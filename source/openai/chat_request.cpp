@@ -4,6 +4,7 @@
 
 #include "core/problems.h"
 #include "openai/common_fields.h"
+#include "openai/told_tools.h"
 #include "openai/tools.h"
 
 namespace oort::openai {
@@ -174,8 +175,8 @@ bool ReadReasoningFormat(Fields& fields) {
 
 }  // namespace
 
-ChatInputs ReadChatInputs(Fields& fields, const std::string& tools, const Limits& limits,
-                          std::vector<PictureSource>& pictures) {
+ChatInputs ReadChatInputs(Fields& fields, const LanguageModel& model, const std::string& tools,
+                          const Limits& limits, std::vector<PictureSource>& pictures) {
   ChatInputs inputs;
   inputs.tools = tools;
   inputs.messages = ReadMessages(fields, limits, pictures);
@@ -192,6 +193,7 @@ ChatInputs ReadChatInputs(Fields& fields, const std::string& tools, const Limits
   if (const Json* variables = fields.Object("chat_template_kwargs")) {
     inputs.variables = variables->dump();
   }
+  if (!TemplateKnowsTools(model)) TellOfTools(model, inputs);
   return inputs;
 }
 
@@ -207,7 +209,7 @@ GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const
   RefuseOthers(fields);
   const bool splits = ReadReasoningFormat(fields);
   std::vector<PictureSource> sources;
-  ChatInputs inputs = ReadChatInputs(fields, tools.tools, limits, sources);
+  ChatInputs inputs = ReadChatInputs(fields, *served.model, tools.tools, limits, sources);
   ReadEffort(fields, served, inputs);
   fields.CheckAllKnown();
   ApplyTools(tools, served, common.holds_json, common.request, call);

@@ -17,10 +17,11 @@ struct CommonFields {
 };
 CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const Limits& limits);
 
-/// The conversation: "messages", and what a template may know besides; `tools` as ReadTools has it.
-/// Its pictures go to `pictures`, in order.
-ChatInputs ReadChatInputs(Fields& fields, const std::string& tools, const Limits& limits,
-                          std::vector<PictureSource>& pictures);
+/// The conversation: "messages", and what a template may know besides; `tools` as ReadTools has it,
+/// which become messages where the template of the model knows none. Pictures go to `pictures`, in
+/// order.
+ChatInputs ReadChatInputs(Fields& fields, const LanguageModel& model, const std::string& tools,
+                          const Limits& limits, std::vector<PictureSource>& pictures);
 
 /// A list of token ids of the model.
 std::vector<int32_t> ReadIds(const Json& list, const std::string& path, size_t vocabulary);

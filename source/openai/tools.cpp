@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/problems.h"
+#include "openai/told_tools.h"
 
 namespace oort::openai {
 namespace {
@@ -145,16 +146,14 @@ ToolFields ReadTools(Fields& fields, const Limits& limits) {
 void ApplyTools(const ToolFields& tools, const ServedModel& served, bool has_form,
                 GenerateRequest& request, GenerateCall& call) {
   if (tools.tools.empty()) return;
-  const std::string_view source = TemplateOf(*served.model, true);
-  if (source.find("tools") == std::string_view::npos) {
-    throw RequestError("tools", "\"tools\" are not known to this model's chat template");
-  }
   if (has_form) {
     throw RequestError("tools",
                        "\"tools\" and \"response_format\" exclude each other: an answer "
                        "of that form calls nothing");
   }
-  const ToolStyle style = ToolStyleOf(source);
+  const ToolStyle style = TemplateKnowsTools(*served.model)
+                              ? ToolStyleOf(TemplateOf(*served.model, true))
+                              : ToolStyle::kHermes;
   call.parts.tools = style;
   call.parallel_calls = tools.parallel;
   if (tools.choice == ToolFields::Choice::kAuto) return;

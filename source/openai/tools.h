@@ -22,8 +22,8 @@ struct ToolFields {
 ToolFields ReadTools(Fields& fields, const Limits& limits);
 
 /// Has answers to `request` call tools as `tools` says, and be taken apart so. Throws a
-/// RequestError where the model's template knows no tools, or no way to call them that an answer
-/// could be held to. `has_form`: the request asks for answers of another form, too.
+/// RequestError where the model's template knows no way to call them that an answer could be held
+/// to. `has_form`: the request asks for answers of another form, too.
 void ApplyTools(const ToolFields& tools, const ServedModel& served, bool has_form,
                 GenerateRequest& request, GenerateCall& call);
 

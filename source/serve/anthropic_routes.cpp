@@ -36,7 +36,8 @@ void CountTokens(Services& services, http::Request request, const Context& conte
   openai::Fields chat(body);
   const openai::ToolFields tools = openai::ReadTools(chat, services.limits);
   std::vector<openai::PictureSource> pictures;
-  const ChatInputs inputs = openai::ReadChatInputs(chat, tools.tools, services.limits, pictures);
+  const ChatInputs inputs =
+      openai::ReadChatInputs(chat, *services.served.model, tools.tools, services.limits, pictures);
   const auto ids =
       services.served.model->EncodeChat(inputs, "default", services.limits.chat_template,
                                         openai::ReadPictures(pictures, services.served));

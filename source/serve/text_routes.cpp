@@ -42,7 +42,7 @@ void Tokenize(Services& services, http::Request request, const Context& context)
     const openai::ToolFields tools = openai::ReadTools(fields, services.limits);
     std::vector<openai::PictureSource> pictures;
     const ChatInputs inputs =
-        openai::ReadChatInputs(fields, tools.tools, services.limits, pictures);
+        openai::ReadChatInputs(fields, *served.model, tools.tools, services.limits, pictures);
     ids = served.model->EncodeChat(inputs, "default", services.limits.chat_template,
                                    openai::ReadPictures(pictures, served));
   } else {
@@ -89,7 +89,8 @@ void ApplyTemplate(Services& services, http::Request request, const Context& con
   openai::CheckModelName(fields, served.name, served.aliases, served.any_name);
   const openai::ToolFields tools = openai::ReadTools(fields, services.limits);
   std::vector<openai::PictureSource> pictures;  // the text has a place for each
-  const ChatInputs inputs = openai::ReadChatInputs(fields, tools.tools, services.limits, pictures);
+  const ChatInputs inputs =
+      openai::ReadChatInputs(fields, *served.model, tools.tools, services.limits, pictures);
   fields.CheckAllKnown();
   JsonWriter out;
   out.Open('{').Key("prompt").String(served.model->FormatChat(inputs)).Close('}');

@@ -108,6 +108,7 @@ TEST(AnswerParser, TakesAnswersApart) {
        {"", "", {{"f", R"({"a": 1})", ""}}}},
       {hermes, "a < b <tool", {"a < b <tool", "", {}}},
       {hermes, "<tool_call>no json</tool_call>", {"<tool_call>no json</tool_call>", "", {}}},
+      {hermes, R"(<tool_call>{"name": "f", "arguments": {}}</tool_)", {"", "", {{"f", "{}", ""}}}},
       {hermes,
        R"(<tool_call>{"name": "f", "arguments": {"a": 1)",
        {"", "", {{"f", R"({"a": 1)", ""}}}},

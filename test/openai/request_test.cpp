@@ -196,7 +196,6 @@ TEST(OpenAiRequest, ChatsThatCannotBeAnsweredAreRefusedByField) {
       {R"("guided_choice":[1])", "guided_choice", "texts"},
       {R"("guided_choice":["a"],"grammar":"root ::= \"a\"")", "guided_choice", "'grammar'"},
       {R"("structured_outputs":{"json":{"type":"x"}})", "structured_outputs.json", "does not have"},
-      {R"("tools":[{"type":"function","function":{"name":"f"}}])", "tools", "not known"},
       {R"("tool_choice":"required")", "tool_choice", "there are none"},
       {R"("grammar":"root ::= root")", "grammar", "nothing matches"},
       {R"("store":true)", "store", "nothing is stored"},

@@ -288,8 +288,8 @@ TEST(OpenAiTools, WhatMakesNoSenseIsRefusedByField) {
             "\"}}";
   }
   EXPECT_EQ(ErrorOf([&] { Parse(many + "]"); }).param, "tools");
-  // A template that knows no tools would pass them over.
-  EXPECT_EQ(ErrorOf([&] { Parse(kTools, Storyteller()); }).param, "tools");
+  // A model whose template knows no tools is told of them by a message, and how to call them.
+  EXPECT_EQ(Parse(kTools, Storyteller()).parts.tools, ToolStyle::kHermes);
   // One that writes calls in another way can not be held to them.
   const ServedModel other = WithTools("<function=");
   EXPECT_EQ(Parse(kTools, other).parts.tools, ToolStyle::kNone);

@@ -213,5 +213,72 @@ TEST(ToolRoutes, ResponsesCallTools) {
               "", "input[0].type");
 }
 
+/// A template that knows no tools; `system`: what it does with a system message.
+ServeOptions WithoutTools(const std::string& system) {
+  ServeOptions options = Options();
+  options.served.model = LanguageModel::Load(
+      testing::StorytellerWith(
+          "{% for message in messages %}{% if message.role == 'tool' or message.tool_calls %}"
+          "{{ raise_exception('unknown') }}{% elif message.role == 'system' %}" +
+          system +
+          "{% else %}{{ '<|' + message.role + '|>' + message.content }}{% endif %}{{ eos_token }}"
+          "{% endfor %}{{ '<|assistant|>' }}"),
+      {.exact = true});
+  return options;
+}
+
+std::string PromptOf(const Fixture& fixture, const Json& request) {
+  const Json answer = Json::parse(fixture.Post("/apply-template", request).body);
+  return answer.value("prompt", answer.dump());
+}
+
+Json WithMessages(Json messages) {
+  return {{"messages", std::move(messages)},
+          {"tools", {{{"type", "function"}, {"function", kFunction}}}}};
+}
+
+TEST(ToolRoutes, ModelsWhoseTemplateKnowsNoToolsAreToldOfThem) {
+  const Fixture fixture(WithoutTools("{{ '<|system|>' + message.content }}"));
+  const Json hi = {{"role", "user"}, {"content", "Hi"}};
+  std::string prompt = PromptOf(fixture, WithMessages({hi}));
+  EXPECT_TRUE(prompt.starts_with("<|system|>You can call these functions")) << prompt;
+  const std::string tool = "<tools>\n{\"name\":\"weather\",\"description\":\"of a city\",";
+  EXPECT_NE(prompt.find(tool), std::string::npos) << prompt;
+  EXPECT_NE(prompt.find("<|user|>Hi"), std::string::npos);
+  prompt = PromptOf(fixture, WithMessages({{{"role", "system"}, {"content", "Be kind."}}, hi}));
+  EXPECT_TRUE(prompt.starts_with("<|system|>Be kind.\n\nYou can call")) << prompt;
+
+  const Json whole = Json::parse(fixture.Post("/v1/chat/completions", WithCall()).body);
+  ASSERT_TRUE(whole.contains("choices")) << whole;
+  const Json& message = whole["choices"][0]["message"];
+  ASSERT_EQ(message["tool_calls"].size(), 1u) << whole;
+  ExpectCity(Json::parse(message["tool_calls"][0]["function"]["arguments"].get<std::string>()));
+
+  // What the model called before, and what came back, are text of the conversation.
+  Json talk = {hi, message};
+  for (const char* result : {"sunny", "21 degrees"}) {
+    talk.push_back({{"role", "tool"}, {"tool_call_id", "1"}, {"content", result}});
+  }
+  prompt = PromptOf(fixture, {{"messages", talk}});
+  EXPECT_NE(prompt.find("<|assistant|><tool_call>\n{\"name\":\"weather\",\"arguments\":{\"city\":"),
+            std::string::npos)
+      << prompt;
+  EXPECT_NE(prompt.find("<|user|><tool_response>\nsunny\n</tool_response>\n\n"
+                        "<tool_response>\n21 degrees\n</tool_response>"),
+            std::string::npos)
+      << prompt;
+}
+
+TEST(ToolRoutes, TheUserTellsOfToolsWhereATemplateTakesNoSystemMessage) {
+  for (const char* system : {"{{ raise_exception('no system') }}", ""}) {
+    const Fixture fixture(WithoutTools(system));
+    const Json parts = {{{"type", "text"}, {"text", "Hi"}}};
+    const std::string prompt =
+        PromptOf(fixture, WithMessages({{{"role", "user"}, {"content", parts}}}));
+    EXPECT_TRUE(prompt.starts_with("<|user|>You can call these functions")) << prompt;
+    EXPECT_NE(prompt.find("</tool_response>.\n\nHi"), std::string::npos) << prompt;
+  }
+}
+
 }  // namespace
 }  // namespace oort::serve
