@@ -79,4 +79,6 @@ def profile(network: Network, *inputs: Any, runs: int = 20) -> Profile:
     """
     if runs < 1:
         raise ValueError("runs is 1 or more")
+    if not isinstance(network, Network):
+        raise TypeError(f"profile takes a network that oort.load made, not a {type(network).__name__}")
     return Profile(network, network._measure(list(inputs), runs))

@@ -177,6 +177,8 @@ def test_info_and_profile_print_themselves(digits, picture):
     found = oort.profile(digits, picture, runs=2)
     assert len(found.operators) == len(info["operators"]) and found.fastest <= found.seconds
     assert "FLOP/s" in str(found) and "<td" in found._repr_html_() and "nhwc.Conv2d" in found.by_type()
+    with pytest.raises(TypeError, match="a network that oort.load made, not a str"):
+        oort.profile("models/digits", picture)
 
 
 def test_quantized_networks_are_smaller_and_answer_alike(tmp_path, digits):
