@@ -137,19 +137,11 @@ void WriteArgs(std::ostream& out, const OperatorSchema& schema) {
   out << below;
 }
 
-void WriteSection(std::ostream& out, const OperatorSchema& schema) {
-  const std::vector<std::string> names = CodeInParts(schema.types(), kLongestLine - 4);
-  out << "\n### " << names.front() << "\n\n";
-  if (names.size() > 1) {
-    out << Wrapped("Also " + Join(std::vector(names.begin() + 1, names.end()), ", ") + ".") << "\n";
-  }
-  out << Wrapped(schema.doc());
-  std::vector<std::string> ignored;
+std::vector<std::string> NotesOf(const OperatorSchema& schema) {
+  std::vector<std::string> ignored, notes;
   for (const ArgSpec& arg : schema.args()) {
     if (arg.ignored) ignored.push_back(arg.name);
   }
-  if (schema.args().size() > ignored.size()) WriteArgs(out, schema);
-  std::vector<std::string> notes;
   if (schema.max_outputs() != 1 || schema.min_outputs() != 1) {
     notes.push_back("Outputs: " + OutputsText(schema) + ".");
   }
@@ -157,6 +149,19 @@ void WriteSection(std::ostream& out, const OperatorSchema& schema) {
   if (schema.random()) notes.push_back("Gives another result every time.");
   if (schema.free_inputs()) notes.push_back("Inputs are matched by what they are.");
   if (schema.open()) notes.push_back("Other parameters and weights are accepted.");
+  return notes;
+}
+
+void WriteSection(std::ostream& out, const OperatorSchema& schema) {
+  const std::vector<std::string> names = CodeInParts(schema.types(), kLongestLine - 4);
+  out << "\n### " << names.front() << "\n\n";
+  if (names.size() > 1) {
+    out << Wrapped("Also " + Join(std::vector(names.begin() + 1, names.end()), ", ") + ".") << "\n";
+  }
+  out << Wrapped(schema.doc());
+  const auto ignored = [](const ArgSpec& arg) { return arg.ignored; };
+  if (!std::ranges::all_of(schema.args(), ignored)) WriteArgs(out, schema);
+  const std::vector<std::string> notes = NotesOf(schema);
   if (!notes.empty()) out << "\n" << Wrapped(Join(notes, " "));
 }
 
@@ -193,6 +198,11 @@ std::vector<std::string> TraitNames(const OperatorSchema& schema) {
     if (schema.Has(trait)) names.emplace_back(Name(trait));
   }
   return names;
+}
+
+std::string Lowered(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
 }
 
 Json ArgJson(const ArgSpec& arg) {
@@ -240,6 +250,38 @@ std::vector<Family> Catalog() {
     result.push_back(std::move(family));
   }
   return result;
+}
+
+std::vector<Family> OperatorsNamed(const std::vector<Family>& families, const std::string& text) {
+  const std::string wanted = Lowered(text);
+  std::vector<Family> result;
+  for (const Family& family : families) {
+    Family found{family.name, {}};
+    for (const OperatorSchema* schema : family.schemas) {
+      const auto has = [&](const std::string& type) {
+        return Lowered(type).find(wanted) != std::string::npos;
+      };
+      if (std::ranges::any_of(schema->types(), has)) found.schemas.push_back(schema);
+    }
+    if (!found.schemas.empty()) result.push_back(std::move(found));
+  }
+  return result;
+}
+
+void PrintOperator(std::ostream& out, const std::string& family, const OperatorSchema& schema) {
+  const std::string dtypes = SupportedDTypes(schema);
+  out << Join(schema.types(), ", ") << "\n  " << SingleLine(schema.doc()) << " (" << family
+      << (dtypes.empty() ? "" : ": " + dtypes) << ")\n";
+  Table table({{"argument"}, {"kind"}, {"type"}, {"default"}, {"accepts"}});
+  bool any = false;
+  for (const ArgSpec& arg : schema.args()) {
+    if (arg.ignored) continue;
+    any = true;
+    table.Row({BareName(arg), KindText(arg), std::string(Name(arg.type)), DefaultText(arg),
+               LimitsOf(arg, true)});
+  }
+  if (any) table.Print(out, "  ");
+  for (const std::string& note : NotesOf(schema)) out << "  " << note << "\n";
 }
 
 std::string DTypeNames(DTypeSet dtypes) {
@@ -300,7 +342,7 @@ std::string CatalogMarkdown(const std::vector<Family>& families) {
              "with a parameter:")
       << "\n"
          "```text\nnn.LeakyReLU  act  1 1 x y negative_slope=0.1\n```\n\n"
-         "A family is a folder of `layers/`. `oort operators | grep NAME` finds one operator.\n\n"
+         "A family is a folder of `layers/`. `oort operators NAME` tells of one.\n\n"
          "| family | operator types |\n|---|---|\n";
   for (const Family& family : families) {
     out << "| [" << Title(family.name) << "](#" << Anchor(family.name) << ") | "

@@ -439,6 +439,15 @@ class OperatorsTest(Case):
         pool = next(op for op in operators if "nn.MaxPool2d" in op["types"])
         self.assertEqual((pool["traits"], pool["nhwc_form"]), (["keeps dtype"], "nhwc.MaxPool2d"))
 
+    def test_tells_of_one(self):
+        out = self.oort("operators", "maxpool2D").out
+        self.assertRegex(out, r"(?m)^nn\.MaxPool2d")
+        self.assertRegex(out, r"(?m)^  kernel_size +parameter +")
+        self.assertNotIn("nn.ReLU", out)
+        found = self.json("operators", "F.relu")
+        self.assertTrue(all(any("F.relu" in name for name in op["types"]) for op in found) and found)
+        self.fails("operators", "rellu", code=1, says="no operator has 'rellu' in its name")
+
     def test_markdown_is_well_formed(self):
         text = self.oort("operators", "--markdown").out
         self.assertTrue(text.startswith("# Operators\n"))
