@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Talks with a language model, and prints answers as they come.
  *   chat MODEL [QUESTION]      without a question it reads lines until the input ends */
-#include <oort/c.h>
+#include <oort/c_language.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

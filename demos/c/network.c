@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads a handwritten digit from C.
  *   network MODEL.pnnx.param [PICTURE.pgm]     the picture has 28 x 28 pixels; without one the network sees a 1 */
-#include <oort/c.h>
+#include <oort/c_network.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::raw::{c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
 
-// The part of oort/c.h that this program uses. Handles are opaque: a pointer to nothing that Rust knows.
+// The part of oort/c_network.h and oort/c_language.h that this program uses. Handles are opaque: a pointer to nothing that Rust knows.
 #[repr(C)]
 struct Handle {
     _private: [u8; 0],

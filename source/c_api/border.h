@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "oort/c.h"
+#include "oort/c_network.h"
 #include "oort/error.h"
 
 /// Copying an Error never throws, and so does making one of these.

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "oort/c.h"
+#include "oort/c_language.h"
 #include "oort/language_model.h"
 
 namespace oort {

@@ -56,7 +56,7 @@ class CallersBuffer : public Buffer {
 DType DTypeOf(oort_dtype dtype) {
   if (dtype <= 0 || dtype >= kDTypeCount) {
     throw Error(ErrorCode::kInvalidArgument,
-                "dtype " + std::to_string(dtype) + " is none: see oort_dtype in oort/c.h");
+                "dtype " + std::to_string(dtype) + " is none: see oort_dtype in oort/c_network.h");
   }
   return static_cast<DType>(dtype);
 }

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "oort/c.h"
+#include "oort/c_network.h"
 #include "oort/engine_loop.h"
 #include "oort/grammar.h"
 #include "oort/session.h"

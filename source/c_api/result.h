@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "oort/c.h"
+#include "oort/c_language.h"
 #include "oort/engine.h"
 
 struct oort_piece {

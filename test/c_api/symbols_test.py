@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What liboort-c exports is what test/c_api/symbols.txt lists, and what oort/c.h declares; all else is hidden.
+"""What liboort-c exports is what test/c_api/symbols.txt lists, and what the headers of C declare; all else is hidden.
 
     symbols_test.py LIBRARY [--write]
 """
@@ -10,7 +10,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIST = HERE / "symbols.txt"
-HEADER = HERE.parent.parent / "include/oort/c.h"
+HEADERS = sorted((HERE.parent.parent / "include/oort").glob("c_*.h"))
 
 
 def exported(library):
@@ -36,7 +36,7 @@ def main():
     if "--write" in sys.argv:
         LIST.write_text("\n".join(found) + "\n", encoding="utf-8")
     listed = LIST.read_text(encoding="utf-8").splitlines()
-    header = HEADER.read_text(encoding="utf-8")
+    header = "".join(path.read_text(encoding="utf-8") for path in HEADERS)
     text = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)
     declared = sorted(re.findall(r"OORT_C_API[^;]*?\b(oort_\w+)\(", text))
     abi = re.search(r"#define OORT_ABI_VERSION (\d+)", header)[1]

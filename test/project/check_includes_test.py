@@ -12,7 +12,8 @@ SCRIPT = sys.argv.pop(1)
 GOOD = {
     "include/oort/a.h": "#include <vector>\n#include \"oort/b.h\"\n",
     "include/oort/arma.h": "#include <armadillo>\n",
-    "include/oort/c.h": "#include <stddef.h>\n",
+    "include/oort/c.h": "#include \"oort/c_network.h\"\n",
+    "include/oort/c_network.h": "#include <stddef.h>\n",
     "include/oort/glog.h": "#include <glog/logging.h>\n",
     "source/core/a.cpp": "#include <glog/logging.h>\n#include \"core/b.h\"\n",
     "source/cpu/a.cpp": "#include \"core/b.h\"\n",
@@ -23,6 +24,7 @@ GOOD = {
 }
 BAD = {
     "include/oort/c.h": "#include <armadillo>\n",
+    "include/oort/c_network.h": "#include <time.h>\n",
     "include/oort/d.h": "#include <gtest/gtest.h>\n",
     "include/oort/e.h": "#include \"core/b.h\"\n",
     "source/core/c.cpp": "#include \"graph/b.h\"\n",
