@@ -40,10 +40,11 @@ struct EngineOptions {
   int64_t cache_tokens = 0;    ///< of all sequences together; 0: the model's context, at most 8192
   int64_t prompt_chunk = 512;  ///< most tokens of a prompt in one step
   int64_t step_tokens = 2048;  ///< of a step, where a GPU computes prompts and answers together
-  /// While answers run, steps that read prompts take about so long, by what steps took so far, but
-  /// have 64 tokens at least: who reads an answer waits no longer than that for the next token. 0:
-  /// no limit. `deterministic` has none.
-  double step_seconds = 0.1;
+  /// Who reads an answer waits about so long for the next token while prompts of others are read,
+  /// which get parts of steps, by what steps took so far: on a CPU of 32 tokens at least, and of as
+  /// much time as the answers take; on a GPU of 64. Unset: 0.04 on a CPU, 0.1 on a GPU. 0: no
+  /// limit. `deterministic` has none.
+  std::optional<double> step_seconds;
   /// Most bytes, of the memory of the device that the model runs on, for weights, activations and
   /// cache together; 0: no limit. The cache takes what is left, of at most cache_tokens where that
   /// is given, and else of as many tokens as the requests that run together can have.

@@ -43,7 +43,7 @@ constexpr OptionSpec kTable[] = {
     {"prompt_chunk", kInteger, "most tokens of a prompt in one step", 1},
     {"step_tokens", kInteger, "most tokens of a step on a GPU", 1},
     {"step_seconds", kNumber,
-     "about how long a step may keep answers waiting for prompts; 0: no limit"},
+     "about how long an answer waits for its next token while prompts are read; 0: no limit"},
     {"most_running", kInteger, "requests at a time; others wait", 1},
     {"most_waiting", kInteger, "requests that wait; more are refused", 1},
     {"most_waiting_tokens", kInteger, "tokens of the prompts that wait", 1},

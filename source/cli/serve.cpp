@@ -17,6 +17,7 @@
 #include <fstream>
 #include <iostream>
 #include <mutex>
+#include <optional>
 
 #include "cli/file_watch.h"
 #include "serve/http/tls.h"
@@ -41,6 +42,7 @@ struct ServeArguments {
   int64_t cache_tokens = 0, max_tokens = -1;
   int64_t parallel = EngineOptions().most_running, queue = EngineLoopOptions().most_waiting;
   int64_t time = 600, drain = 30;
+  std::optional<double> step_time;
 };
 
 /// How often the program was asked to end. What a signal handler may touch is little.
@@ -147,6 +149,7 @@ serve::LanguageSetup SetupOf(const ServeArguments& options,
   const int64_t asked = options.language.context > 0 ? options.language.context : context;
   if (options.cache_tokens > 0) engine.cache_tokens = options.cache_tokens;
   engine.most_running = options.parallel;
+  engine.step_seconds = options.step_time;
   if (options.reserve) engine.reserve_cache = true;
   if (options.no_prefix_cache) engine.reuse_prefixes = false;
   setup.loop.most_waiting = options.queue;
@@ -439,6 +442,10 @@ Action AddServe(CLI::App& app) {
   app.add_option("--max-tokens", options->max_tokens,
                  "Tokens of an answer whose request does not say (default: as many as fit)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  app.add_option("--step-time", options->step_time,
+                 "Seconds, about, that an answer waits for its next token while prompts are read; "
+                 "0: until they are read (default: 0.04, on a GPU 0.1)")
+      ->check(CLI::Range(0.0, 1e6));
   app.add_option("--request-time", options->time, "Seconds that one request may take")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));

@@ -275,8 +275,12 @@ void Engine::Impl::StepTogether(std::span<const StepPart> parts) {
     tokens += part.count;
     guesses += part.guesses;
   }
-  budget.Observe(tokens, taken);
   const bool answers_only = readers.empty() && tokens == static_cast<int64_t>(wanted.size());
+  if (answers_only && !mixes_steps()) {
+    budget.ObserveAnswers(taken);
+  } else {
+    budget.ObservePrompts(tokens, taken);
+  }
   const int64_t accepted = counts.draft.accepted;
   AcceptRows(parts, rows);
   if (!answers_only) return;

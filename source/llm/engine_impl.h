@@ -80,6 +80,15 @@ inline size_t SwapBytes(const LanguageModel& model, const KvCache& cache,
   return options.swap_bytes.value_or(cache.device().type == DeviceType::kCpu ? 0 : kOfGpu);
 }
 
+/// Of prompts beside answers. Kernels of the CPU are about as fast with few rows as with many.
+inline StepLimits LimitsOfSteps(const LanguageModel& model, const EngineOptions& options) {
+  const bool on_cpu = model.graph()->device().type == DeviceType::kCpu;
+  return {.most = MixesSteps(model, options) ? options.step_tokens : options.prompt_chunk,
+          .least = on_cpu ? 32 : 64,
+          .seconds = options.step_seconds.value_or(on_cpu ? 0.04 : 0.1),
+          .has_both = MixesSteps(model, options)};
+}
+
 /// On the CPU, kernels for prompts take over at so many tokens at the latest.
 inline constexpr int64_t kFewTokensOnCpu = 16;
 /// A multiple of the rows of every tile that computes its last rows in another order.
@@ -94,8 +103,7 @@ struct Engine::Impl {
   Scheduler scheduler;
   std::map<int64_t, std::unique_ptr<Generation>> active;  ///< answers, waiting or running
   std::map<int64_t, FinishedGeneration> done;
-  StepBudget budget{mixes_steps() ? options.step_tokens : options.prompt_chunk,
-                    options.step_seconds};
+  StepBudget budget;
   std::deque<std::vector<StepPart>> flights;  ///< steps that the runner has under way
   std::vector<uint32_t> allowed;              ///< tokens, of the answer that picks one
   std::vector<int32_t> drawn;                 ///< tokens of the last step
@@ -122,7 +130,7 @@ struct Engine::Impl {
                fast_batches()),
         saver(runner.cache(), SwapBytes(*model, runner.cache(), options)),
         scheduler(runner.pool(),
-                  {.step_tokens = mixes_steps() ? options.step_tokens : options.prompt_chunk,
+                  {.step_tokens = LimitsOfSteps(*model, options).most,
                    .prompt_tokens = options.prompt_chunk,
                    .few_tokens = mixes_steps() ? 0 : kFewTokensOnCpu,
                    .tile_tokens = mixes_steps() ? 1 : kTileTokensOnCpu,
@@ -131,6 +139,7 @@ struct Engine::Impl {
                    .reserve = options.reserve_cache.value_or(options.deterministic),
                    .share_prefixes = options.reuse_prefixes.value_or(!options.deterministic)},
                   saver),
+        budget(LimitsOfSteps(*model, options)),
         drafter(MakeDrafter(*model, options, tokens)) {
     if (drafter) odds.emplace(drafter->UsualOdds());
   }

@@ -214,15 +214,30 @@ void Scheduler::AddAnswers(std::vector<StepShare>& step) {
 }
 
 /// How many tokens the next part of a prompt has: such that it ends with a tile and does not leave
-/// few, nor is few.
+/// few, nor is few. `most` is 1 at least.
 int64_t Scheduler::PartOf(const Sequence& prompt, int64_t most) const {
   const int64_t pending = prompt.pending(), few = options_.few_tokens, tile = options_.tile_tokens;
   if (pending <= most) return pending;
-  const int64_t whole = most - most % tile, count = whole > few ? whole : most;
+  const int64_t whole = most - most % tile;
+  int64_t count = whole > few ? whole : most;
+  if (most < options_.prompt_tokens && !options_.mixed_steps) count = EvenPart(pending, count);
   const int64_t rest = pending - count;
   if (rest > few) return count;
   const int64_t shorter = count - CeilDivide(few + 1 - rest, tile) * tile;
-  return shorter > few ? shorter : count;
+  if (shorter > few) return shorter;
+  // What two parts of more than few would not make stays whole, though it is a little more.
+  return pending <= options_.prompt_tokens ? pending : count;
+}
+
+/// Where parts are short so that answers do not wait, the longest of as many parts counts.
+int64_t Scheduler::EvenPart(int64_t pending, int64_t most) const {
+  const int64_t parts = CeilDivide(pending, most), tile = options_.tile_tokens;
+  const int64_t even = pending / parts / tile * tile;
+  for (const int64_t count : {even, even + tile}) {
+    if (count > options_.few_tokens && count <= most && pending - count <= (parts - 1) * most)
+      return count;
+  }
+  return most;
 }
 
 /// Parts of prompts: of one, or of as many as a mixed step has room for. The shortest goes first;
@@ -241,7 +256,8 @@ void Scheduler::AddPrompts(std::vector<StepShare>& step) {
   };
   for (Sequence* sequence : Ready(lacks_more, shorter)) {
     if (!sequence->runs_) continue;
-    const int64_t count = PartOf(*sequence, std::min(options_.prompt_tokens, left));
+    const int64_t most = std::min(options_.prompt_tokens, left);
+    const int64_t count = most > 0 ? PartOf(*sequence, most) : 0;
     if (count > 0 && MakeRoom(*sequence, count)) {
       step.push_back({sequence, count});
       sequence->passed_over_ = 0;

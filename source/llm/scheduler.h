@@ -167,6 +167,7 @@ class Scheduler {
   void AddAnswers(std::vector<StepShare>& step);
   void AddPrompts(std::vector<StepShare>& step);
   int64_t PartOf(const Sequence& prompt, int64_t most) const;
+  int64_t EvenPart(int64_t pending, int64_t most) const;
   std::vector<StepShare> HandOut();
   void PutWaiting(Owned sequence);
   Owned TakeWaiting(const Sequence& sequence);

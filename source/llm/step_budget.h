@@ -8,32 +8,73 @@
 
 namespace oort {
 
-/// Learns from the steps so far how many tokens the machine computes a second.
+struct StepLimits {
+  int64_t most = 512;     ///< tokens of a step
+  int64_t least = 64;     ///< of these for prompts, however long they take: they go on, too
+  double seconds = 0;     ///< about, from one token of an answer to the next; 0: no limit
+  bool has_both = false;  ///< one step may have prompts and answers; otherwise they take turns
+};
+
+/// Learns from the steps so far how long others will take. Where prompts and answers take turns,
+/// who reads an answer waits for a part of a prompt and for a step of answers. The part gets what
+/// the answers leave of the time, and no less than they take: beside many answers, which take long,
+/// prompts would hardly go on.
 class StepBudget {
  public:
-  /// Steps of at most `most` tokens and, where answers run, of at most about `seconds`; 0: no such
-  /// limit.
-  StepBudget(int64_t most, double seconds) : most_(most), seconds_(seconds) {}
+  explicit StepBudget(const StepLimits& limits) : limits_(limits) {}
 
-  /// A step of so many tokens took so long.
-  void Observe(int64_t tokens, double seconds) {
+  /// A step with prompts had so many tokens and took so long.
+  void ObservePrompts(int64_t tokens, double seconds) {
     // Few tokens take as long as the weights take to be read, which says nothing of many.
-    if (tokens < kLeast || seconds <= 0) return;
-    const double rate = static_cast<double>(tokens) / seconds;
-    rate_ = rate_ == 0 ? rate : rate_ + kWeightOfNewest * (rate - rate_);
+    if (tokens < limits_.least || seconds <= 0) return;
+    const double count = static_cast<double>(tokens);
+    if (seconds_ == 0) {
+      tokens_ = count;
+      seconds_ = seconds;
+      return;
+    }
+    // The system may have taken the processor away.
+    seconds = std::min(seconds, kMostSlower * Seconds(count));
+    const double more = count - tokens_, longer = seconds - seconds_;
+    tokens_ += kWeightOfNewest * more;
+    seconds_ += kWeightOfNewest * longer;
+    spread_ = (1 - kWeightOfNewest) * (spread_ + kWeightOfNewest * more * more);
+    together_ = (1 - kWeightOfNewest) * (together_ + kWeightOfNewest * more * longer);
   }
+  /// A step of answers alone took so long.
+  void ObserveAnswers(double seconds) {
+    if (answers_ > 0) seconds = std::min(seconds, kMostSlower * answers_);
+    answers_ += (answers_ == 0 ? 1 : kWeightOfNewest) * (seconds - answers_);
+  }
+  /// That the next step may have.
   int64_t Tokens(bool has_answers) const {
-    if (!has_answers || seconds_ <= 0 || rate_ == 0) return most_;
-    const double fit = std::min(rate_ * seconds_, static_cast<double>(most_));
-    return std::max(static_cast<int64_t>(fit), std::min(kLeast, most_));
+    if (!has_answers || limits_.seconds <= 0 || seconds_ == 0) return limits_.most;
+    const double left =
+        limits_.has_both ? limits_.seconds : std::max(limits_.seconds - answers_, answers_);
+    const double fit = tokens_ + (left - seconds_) / SecondsOfToken();
+    const double least = static_cast<double>(std::min(limits_.least, limits_.most));
+    return static_cast<int64_t>(std::clamp(fit, least, static_cast<double>(limits_.most)));
   }
 
  private:
-  static constexpr int64_t kLeast = 64;
   static constexpr double kWeightOfNewest = 0.25;
-  int64_t most_;
-  double seconds_;
-  double rate_ = 0;
+  static constexpr double kMostSlower = 2;
+  /// What a step takes before its first token is no more than this share of what it takes in all.
+  static constexpr double kMostFixed = 0.5;
+
+  /// Of one more, in steps of about as many as the last ones had.
+  double SecondsOfToken() const {
+    const double mean = seconds_ / tokens_;
+    const double slope = spread_ > 0 ? together_ / spread_ : mean;
+    return std::clamp(slope, (1 - kMostFixed) * mean, mean);
+  }
+  double Seconds(double tokens) const { return seconds_ + (tokens - tokens_) * SecondsOfToken(); }
+
+  StepLimits limits_;
+  // Of the last steps, the newest of which count most: means, and how far they lie apart.
+  double tokens_ = 0, seconds_ = 0;
+  double spread_ = 0, together_ = 0;
+  double answers_ = 0;  // seconds
 };
 
 }  // namespace oort

@@ -165,7 +165,7 @@ TEST(Answers, GoOnWhileALongPromptIsRead) {
     return between;
   };
   EXPECT_LE(answers_between(0), 1) << "the prompt is read at once";
-  EXPECT_GE(answers_between(1e-9), 4) << "in parts of 64";
+  EXPECT_GE(answers_between(1e-9), 8) << "in parts of 32";
 }
 
 /// The blocks of eight answers to a prompt of 512 tokens, and of eight requests.
