@@ -250,6 +250,8 @@ class PagedAttention final : public PagedAttentionBase {
         if (chunk.kind == Kind::kTiled) {
           KvTiles tiles;
           tiles.scratch = own;
+          // What came in earlier steps; the first rows bring it for the others.
+          tiles.fetches_ahead = chunk.slice->position > 0 && chunk.row < kKvTileRows;
           SetChunk(batch, chunk, query, out, blocks, tiles);
           tiles_->attend(tiles);
           AddSinks(chunk, kLn2, tiles);

@@ -99,6 +99,7 @@ inline bool FillsKvTiles(int64_t head_dim) { return head_dim % 32 == 0; }
 
 struct KvTiles : KvQueries<kKvTileRows> {
   std::byte* scratch = nullptr;  ///< ScratchBytes(head_dim), in whole lines of the cache
+  bool fetches_ahead = false;    ///< the blocks are in no cache of the processor, most likely
 
   static int64_t ScratchBytes(int64_t head_dim) {
     return head_dim * (kKvTileRows * 6 + kKvTileTokens * 4) + 16 * kKvTileTokens * 6;

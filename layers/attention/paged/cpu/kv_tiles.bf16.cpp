@@ -74,10 +74,14 @@ void RoundBlocks(const KvTiles& a, int64_t block, int count, const TileBuffers& 
 }
 
 /// A tile of rows over the tokens of some blocks.
-void AttendStep(KvTiles& a, int row, int64_t block, int count, const TileBuffers& buffers) {
+void AttendStep(KvTiles& a, int row, int64_t block, int count, const TileBuffers& buffers,
+                FetchNextStep& fetch) {
   float* sums = buffers.sums + row * a.head_dim;
+  fetch();
   StepScores(buffers.query + row * a.head_dim, buffers.keys, a.head_dim, count, buffers.scores);
+  fetch();
   WeighRows(a, row, block * kTokens, count, buffers.scores, buffers.weights, sums);
+  fetch();
   StepValues(buffers.weights, buffers.values, a.head_dim, count * kTokens, sums);
 }
 
@@ -97,9 +101,12 @@ void AttendTiles(KvTiles& a) {
     const int count =
         static_cast<int>(last_block - block < kStepBlocks ? last_block - block : kStepBlocks);
     RoundBlocks(a, block, count, buffers);
+    const int64_t next = block + count;
+    FetchNextStep fetch(a, next, std::min(next + kStepBlocks, last_block),
+                        (a.rows + kTileRows - 1) / kTileRows * 3);
     for (int row = 0; row < a.rows; row += kTileRows) {
       const int seen = SeenBlocks(a, row, block, count);
-      if (seen > 0) AttendStep(a, row, block, seen, buffers);
+      if (seen > 0) AttendStep(a, row, block, seen, buffers, fetch);
     }
   }
   EndTiles();
