@@ -60,7 +60,7 @@ class StepBudget {
   static constexpr double kWeightOfNewest = 0.25;
   static constexpr double kMostSlower = 2;
   /// What a step takes before its first token is no more than this share of what it takes in all.
-  static constexpr double kMostFixed = 0.5;
+  static constexpr double kMostFixed = 0.7;
 
   /// Of one more, in steps of about as many as the last ones had.
   double SecondsOfToken() const {
