@@ -163,6 +163,7 @@ foreach(name cmake_configure cmake_install cmake_config_fixup fixup_pkgconfig in
 endforeach()
 set(CURRENT_PORT_DIR "@PORT@")
 set(CURRENT_PACKAGES_DIR "@SCRATCH@")
+set(PORT oort)
 set(FEATURES core @FEATURES@)
 include("@PORT@/portfile.cmake")
 """

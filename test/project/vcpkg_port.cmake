@@ -31,7 +31,7 @@ function(vcpkg_cmake_config_fixup)
   file(REMOVE_RECURSE ${from})
   file(GLOB files ${to}/*.cmake)
   set(up "get_filename_component(_IMPORT_PREFIX \"\${_IMPORT_PREFIX}\" PATH)\n")
-  foreach(file IN LISTS files)
+(file IN LISTS files)
     file(READ ${file} text)
     string(REPLACE "${up}${up}${up}" "${up}${up}" text "${text}")  # share/oort is a folder less deep
     string(REPLACE "\${CMAKE_CURRENT_LIST_DIR}/../../../" "\${CMAKE_CURRENT_LIST_DIR}/../../" text "${text}")
@@ -41,7 +41,7 @@ endfunction()
 
 function(vcpkg_fixup_pkgconfig)
   file(GLOB files ${CURRENT_PACKAGES_DIR}/lib/pkgconfig/*.pc)
-  foreach(file IN LISTS files)
+(file IN LISTS files)
     file(READ ${file} text)
     string(REGEX REPLACE "(^|\n)prefix=[^\n]*" "\\1prefix=\${pcfiledir}/../.." text "${text}")
     file(WRITE ${file} "${text}")
@@ -55,8 +55,8 @@ endfunction()
 
 include(${CURRENT_PORT_DIR}/portfile.cmake)
 
-foreach(name IN ITEMS share/oort/copyright share/oort/oort-config.cmake include/oort/oort.h include/oort/c.h
-    lib/pkgconfig/oort.pc)
+foreach(name IN ITEMS share/oort/copyright share/oort/usage share/oort/oort-config.cmake include/oort/oort.h
+    include/oort/c.h lib/pkgconfig/oort.pc)
   if(NOT EXISTS ${CURRENT_PACKAGES_DIR}/${name})
     message(FATAL_ERROR "the port leaves no ${name}")
   endif()
