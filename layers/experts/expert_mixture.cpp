@@ -82,7 +82,7 @@ class ExpertMixture final : public Layer {
       const int64_t rows = routing.count(expert);
       const RoutedToken* routed = routing.begin(expert);
       const float* gathered = x + routed->token * hidden_;
-      if (rows > 1) {
+      if (rows > 1 || rule_.scales_inputs) {
         Gather(context, x, routed, rows, scratch.x);
         gathered = scratch.x;
       }
@@ -222,7 +222,13 @@ class ExpertMixture final : public Layer {
     const double bytes = static_cast<double>(hidden_) * 8;
     context.ParallelFor(rows, GrainOf({bytes, 0}), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        std::copy_n(x + routed[row].token * hidden_, hidden_, to + row * hidden_);
+        const float* from = x + routed[row].token * hidden_;
+        if (!rule_.scales_inputs) {
+          std::copy_n(from, hidden_, to + row * hidden_);
+          continue;
+        }
+        const float scale = routed[row].scale;
+        for (int64_t i = 0; i < hidden_; ++i) to[row * hidden_ + i] = from[i] * scale;
       }
     });
   }
@@ -279,7 +285,8 @@ OORT_LAYERS(expert_mixture) {
       "rows of weight (G), weight_1 (U) and weight_2 (D) are those of all experts, one behind the "
       "other. sigmoid: scores are sigmoids of the logits, and correction is added to those that "
       "experts are chosen by. groups: experts are chosen from the best groups_used of these. "
-      "factor: of the weights. limit: both products are held to it, and become "
+      "factor: of the weights. scales_inputs: weights scale what goes into an expert, not what it "
+      "gives. limit: both products are held to it, and become "
       "g sigmoid(1.702 g) (u + 1). One rank's part of a model has the experts from first_expert "
       "on, "
       "of all_experts that a router knows; with sum=False it gives what each of them makes of each "

@@ -129,13 +129,16 @@ ExpertRouting::ExpertRouting(const RoutingRule& rule, const float* logits, int64
   std::vector<int64_t> next = starts_;
   for (size_t i = 0; i < all.size(); ++i) {
     const auto expert = static_cast<size_t>(all[i].expert);
-    tokens_[static_cast<size_t>(next[expert]++)] = {static_cast<int64_t>(i / used), all[i].weight};
+    RoutedToken& routed = tokens_[static_cast<size_t>(next[expert]++)];
+    routed.token = static_cast<int64_t>(i / used);
+    routed.weight = rule.scales_inputs ? 1 : all[i].weight;
+    routed.scale = rule.scales_inputs ? all[i].weight : 1;
   }
 }
 
 void AddRoutingParams(OperatorSchema& schema) {
   schema.Int("used").AtLeast(1).Bool("normalized", false);
-  schema.Bool("sigmoid", false).Float("factor", 1.0);
+  schema.Bool("sigmoid", false).Float("factor", 1.0).Bool("scales_inputs", false);
   schema.Int("groups", 1).AtLeast(1).Int("groups_used", 1).AtLeast(1);
   schema.OptionalAttribute("correction", kF32Only);
 }
@@ -149,6 +152,7 @@ RoutingRule ReadRoutingRule(const LayerInit& init, int64_t experts, const Tensor
   rule.groups = init.Int("groups");
   rule.groups_used = std::min(init.Int("groups_used"), rule.groups);
   rule.scale = static_cast<float>(init.Float("factor"));
+  rule.scales_inputs = init.Bool("scales_inputs");
   if (rule.experts % rule.groups != 0 ||
       rule.used > rule.experts / rule.groups * rule.groups_used) {
     throw Error(ErrorCode::kInvalidModel, "a token cannot use " + std::to_string(rule.used) +

@@ -13,7 +13,8 @@ namespace oort {
 /// A token at one of its experts.
 struct RoutedToken {
   int64_t token;
-  float weight;
+  float weight;     ///< of what the expert gives
+  float scale = 1;  ///< of what goes into it
 };
 
 /// How a router's logits become weights.
@@ -27,11 +28,12 @@ struct RoutingRule {
   /// good as its best expert, or as its two best together where scores are sigmoids.
   int64_t groups = 1, groups_used = 1;
   float scale = 1;                    ///< of all weights
+  bool scales_inputs = false;         ///< weights scale what goes into an expert
   const float* correction = nullptr;  ///< added to the scores that experts are chosen by; or null
 };
 
-/// What operators say of a rule: `used`, `normalized`, `sigmoid`, `factor`, `groups`, `groups_used`
-/// and the attribute `correction`.
+/// What operators say of a rule: `used`, `normalized`, `sigmoid`, `factor`, `groups`,
+/// `groups_used`, `scales_inputs` and the attribute `correction`.
 void AddRoutingParams(OperatorSchema& schema);
 /// Throws kInvalidModel where it makes no sense. The rule looks at the correction, which stays.
 RoutingRule ReadRoutingRule(const LayerInit& init, int64_t experts, const Tensor& correction);

@@ -54,8 +54,8 @@ class TensorChecker {
       Linear(layer + "self_attn.v_proj", keys, c.hidden);
       Linear(layer + "self_attn.o_proj", c.hidden, queries);
     }
-    if (c.query_key_norm != DecoderConfig::QueryKeyNorm::kNone) {
-      const bool whole = c.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads;
+    const bool whole = c.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads;
+    if (whole || c.query_key_norm == DecoderConfig::QueryKeyNorm::kHead) {
       Vector(layer + "self_attn.q_norm.weight", whole ? queries : c.head_dim);
       Vector(layer + "self_attn.k_norm.weight", whole ? keys : c.head_dim);
     }

@@ -37,8 +37,9 @@ struct ExpertsConfig {
   bool corrected = false;     ///< a correction is added to the scores that experts are chosen by
   /// Experts are chosen from the best `groups_used` of so many groups.
   int64_t groups = 1, groups_used = 1;
-  float scale = 1;          ///< of the weights
-  std::vector<bool> dense;  ///< layers without experts; empty: there are none
+  float scale = 1;             ///< of the weights
+  bool scales_inputs = false;  ///< weights scale what goes into an expert, not what it gives
+  std::vector<bool> dense;     ///< layers without experts; empty: there are none
 
   bool IsAt(int64_t layer) const {
     const auto index = static_cast<size_t>(layer);
@@ -56,13 +57,21 @@ struct LatentConfig {
   int64_t value = 0;       ///< elements of a head's value
 };
 
+/// Queries of layers without a rotary embedding grow with their position:
+/// 1 + scale log(1 + floor((position + 1) / length)), as llama4 has it.
+struct TemperatureConfig {
+  int64_t length = 0;  ///< 0: they do not
+  float scale = 0;
+};
+
 struct DecoderConfig {
   enum class Norm : unsigned char { kRms, kLayer, kLayerWithoutBias };
   /// How a layer's two halves follow each other. kParallel: attention and feed-forward see the same
   /// x, each behind a norm of its own; kParallelOneNorm: behind the same one.
   enum class Block : unsigned char { kSequential, kParallel, kParallelOneNorm };
   /// Norms of queries and keys before the rotary embedding: of each head, or of all heads at once.
-  enum class QueryKeyNorm : unsigned char { kNone, kHead, kAllHeads };
+  /// kTurned: of each head behind it, without weights, in layers that have such an embedding.
+  enum class QueryKeyNorm : unsigned char { kNone, kHead, kAllHeads, kTurned };
   /// Which rotary embedding a layer has.
   enum class LayerRotary : unsigned char { kUsual, kLocal, kNone };
 
@@ -94,7 +103,10 @@ struct DecoderConfig {
   float attention_softcap = 0;   ///< c: scores become c * tanh(score / c); 0: none
   float final_softcap = 0;       ///< the same of the logits
   std::vector<int64_t> windows;  ///< of each layer: a key is seen iff query - key < window; 0: all
-  LatentConfig latent;           ///< then kv_heads is 1, and head_dim is the latent and what turns
+  /// Windows do not slide: a key is seen iff key / window == query / window.
+  bool chunked_windows = false;
+  TemperatureConfig temperature;
+  LatentConfig latent;  ///< then kv_heads is 1, and head_dim is the latent and what turns
   ExpertsConfig experts;
   RotaryConfig rotary;
   RotaryConfig local_rotary;              ///< of the layers that say kLocal

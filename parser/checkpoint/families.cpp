@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "core/problems.h"
 #include "oort/error.h"
@@ -57,6 +56,19 @@ constexpr RenamedTensor kGptOssNames[] = {
     {"mlp.experts.down_proj", "mlp.experts.down_proj.weight"},
     {"mlp.experts.down_proj_bias", "mlp.experts.down_proj.bias"},
 };
+constexpr RenamedTensor kLlama4Names[] = {
+    {"language_model.lm_head", "lm_head"},
+    {"feed_forward.router", "mlp.gate"},
+    {"feed_forward.gate_proj", "mlp.gate_proj"},
+    {"feed_forward.up_proj", "mlp.up_proj"},
+    {"feed_forward.down_proj", "mlp.down_proj"},
+    {"feed_forward.shared_expert.gate_proj", "mlp.shared_expert.gate_proj"},
+    {"feed_forward.shared_expert.up_proj", "mlp.shared_expert.up_proj"},
+    {"feed_forward.shared_expert.down_proj", "mlp.shared_expert.down_proj"},
+    {"feed_forward.experts.gate_up_proj", "mlp.experts.gate_up_proj.weight"},
+    {"feed_forward.experts.down_proj", "mlp.experts.down_proj.weight"},
+};
+constexpr std::string_view kLlama4Pictures[] = {"vision_model.", "multi_modal_projector."};
 constexpr RenamedTensor kMixtralNames[] = {
     {"block_sparse_moe.gate", "mlp.gate"},
     {"w1", "gate_proj"},
@@ -80,6 +92,40 @@ constexpr auto kFamilies = [] {
   using Norm = DecoderConfig::Norm;
   using QueryKeyNorm = DecoderConfig::QueryKeyNorm;
   using Windows = Family::Windows;
+  constexpr Family llama4 = {.name = "llama4_text",
+                             .gguf_name = "llama4",
+                             .query_key_norm = QueryKeyNorm::kTurned,
+                             .interleaved_rotary = true,
+                             .rotary_period = 4,
+                             .experts = true,
+                             .scales_expert_inputs = true,
+                             .shared_expert = true,
+                             .shared_expert_gated = false,
+                             .sigmoid_experts = true,
+                             .chunked_windows = true,
+                             .temperature = {.length = 8192, .scale = 0.1F},
+                             .context = 131072,
+                             .head_dim = 128,
+                             .norm_epsilon = 1e-5,
+                             .windows = Windows::kMost,
+                             .window = 8192,
+                             .window_period = 4,
+                             .rotary_base = 500000,
+                             .window_key = "attention_chunk_size",
+                             .dense_key = "intermediate_size_mlp",
+                             .query_key_norm_key = "use_qk_norm",
+                             .hub_names = kLlama4Names,
+                             .fused_experts = Family::FusedExperts::kHalves,
+                             .gguf_window = true,
+                             .gguf_experts = true};
+  /// The whole model, of which the language model alone is read.
+  constexpr Family llama4_whole = [](Family family) {
+    family.name = "llama4";
+    family.hub_prefix = "language_model.model.";
+    family.hub_skipped = kLlama4Pictures;
+    family.text_family = "llama4_text";
+    return family;
+  }(llama4);
   return std::to_array<Family>({
       {.name = "cohere",
        .gguf_name = "command-r",
@@ -214,7 +260,7 @@ constexpr auto kFamilies = [] {
        .rotary_base = 150000,
        .yarn_truncated = false,
        .hub_names = kGptOssNames,
-       .fused_experts = true,
+       .fused_experts = Family::FusedExperts::kAlternating,
        .gguf_window = true,
        .gguf_experts = true},
       {.name = "granite",
@@ -227,6 +273,7 @@ constexpr auto kFamilies = [] {
        .mlp_bias = true,
        .hub_prefix = "model.text_model.",
        .gguf_interleaved = true,
+       .text_family = "llama",
        .vision = true},
       {.name = "llama",
        .normalized_experts = true,  // mixtral calls itself llama in GGUF
@@ -234,6 +281,8 @@ constexpr auto kFamilies = [] {
        .gguf_interleaved = true,
        .gguf_window = true,
        .gguf_experts = true},
+      llama4_whole,
+      llama4,
       {.name = "mistral",
        .bias = Bias::kNone,
        .context = 131072,
@@ -329,6 +378,7 @@ constexpr auto kFamilies = [] {
        .mlp_bias = true,
        .hub_prefix = "model.text_model.",
        .gguf_interleaved = true,
+       .text_family = "llama",
        .vision = true},
       {.name = "stablelm",
        .norm = Norm::kLayer,
@@ -357,76 +407,6 @@ constexpr auto kFamilies = [] {
   });
 }();
 
-/// Collects what is out of range.
-class Ranges {
- public:
-  void Check(std::string_view what, int64_t value, int64_t most, int64_t least = 1) {
-    if (value >= least && value <= most) return;
-    problems_.Add(ErrorCode::kInvalidModel, std::string(what) + " is " + std::to_string(value) +
-                                                ", not between " + std::to_string(least) + " and " +
-                                                std::to_string(most));
-  }
-  void CheckNumber(std::string_view what, float value, float least) {
-    if (std::isfinite(value) && value >= least) return;
-    problems_.Add(ErrorCode::kInvalidModel,
-                  std::string(what) + " is " + std::to_string(value) + ", no sensible number");
-  }
-  void Require(bool condition, const std::string& message) {
-    if (!condition) problems_.Add(ErrorCode::kInvalidModel, message);
-  }
-  void Throw() const { problems_.Throw("the model's configuration makes no sense"); }
-
- private:
-  ProblemList problems_;
-};
-
-bool AreFinite(const std::vector<float>& numbers) {
-  for (const float x : numbers) {
-    if (!std::isfinite(x)) return false;
-  }
-  return true;
-}
-
-void CheckRotary(const RotaryConfig& rotary, const DecoderConfig& config, Ranges& ranges) {
-  const auto pairs = static_cast<size_t>(rotary.dims / 2);
-  ranges.Check("the number of rotated dimensions", rotary.dims, config.head_dim, 0);
-  ranges.Require(rotary.dims % 2 == 0 && rotary.frequencies.size() == pairs &&
-                     (rotary.long_frequencies.empty() || rotary.long_frequencies.size() == pairs),
-                 "the rotary embedding has not one frequency for two dimensions");
-  ranges.Require(AreFinite(rotary.frequencies) && AreFinite(rotary.long_frequencies) &&
-                     std::isfinite(rotary.magnitude) && std::isfinite(rotary.long_magnitude),
-                 "a frequency of the rotary embedding is not finite");
-}
-
-void CheckExperts(const DecoderConfig& config, Ranges& ranges) {
-  const ExpertsConfig& experts = config.experts;
-  ranges.Check("the number of experts", experts.count, 65536, 0);
-  if (experts.count == 0) return;
-  ranges.Check("the number of experts that a token uses", experts.used, experts.count);
-  ranges.Check("the size of an expert", experts.intermediate, int64_t{1} << 24);
-  ranges.CheckNumber("the limit of an expert's products", experts.limit, 0);
-  ranges.CheckNumber("the scale of experts' weights", experts.scale, 0);
-  ranges.Check("the number of groups of experts", experts.groups, experts.count);
-  ranges.Check("the number of groups that a token uses", experts.groups_used, experts.groups);
-  ranges.Require(experts.groups < 1 || experts.count % experts.groups != 0
-                     ? false
-                     : experts.used <= experts.count / experts.groups * experts.groups_used,
-                 std::to_string(experts.used) + " of " + std::to_string(experts.count) +
-                     " experts cannot come from " + std::to_string(experts.groups_used) + " of " +
-                     std::to_string(experts.groups) + " groups");
-  ranges.Check("the size of the shared expert", experts.shared_intermediate, int64_t{1} << 24, 0);
-}
-
-void CheckLatent(const LatentConfig& latent, Ranges& ranges) {
-  constexpr int64_t kMost = int64_t{1} << 16;
-  if (latent.rank == 0) return;
-  ranges.Check("the rank of keys and values", latent.rank, kMost);
-  ranges.Check("the rank of queries", latent.query_rank, kMost, 0);
-  ranges.Check("the part of a head that does not turn", latent.plain, kMost);
-  ranges.Check("the part of a head that turns", latent.turned, kMost);
-  ranges.Check("the size of a head's value", latent.value, kMost);
-}
-
 }  // namespace
 
 const Family* FindFamily(std::string_view name) {
@@ -436,7 +416,7 @@ const Family* FindFamily(std::string_view name) {
 
 const Family* FindGgufFamily(std::string_view architecture) {
   const auto* found = std::ranges::find_if(kFamilies, [&](const Family& family) {
-    return !family.vision &&  // there the language model alone is a GGUF, which says llama
+    return family.text_family.empty() &&  // there the language model alone is a GGUF
            (family.gguf_name.empty() ? family.name : family.gguf_name) == architecture;
   });
   return found == kFamilies.end() ? nullptr : found;
@@ -476,21 +456,10 @@ DecoderConfig BeginConfig(const Family* family, std::string_view name) {
   config.post_norms = family->post_norms;
   config.sinks = family->sinks;
   config.learned_positions = family->learned_positions;
+  config.chunked_windows = family->chunked_windows;
+  config.temperature = family->temperature;
+  config.experts.scales_inputs = family->scales_expert_inputs;
   return config;
-}
-
-/// Layers that differ from the others by their family's rule, where no file has said so already.
-void FinishRotary(const Family& family, DecoderConfig& config) {
-  using LayerRotary = DecoderConfig::LayerRotary;
-  const bool local = family.local_rotary_base > 0;
-  if (!config.layer_rotary.empty() || (!local && family.rotary_period == 0)) return;
-  for (int64_t i = 0; i < config.layers; ++i) {
-    const bool none = family.rotary_period > 0 && (i + 1) % family.rotary_period == 0;
-    const bool windowed = local && config.windows[static_cast<size_t>(i)] > 0;
-    config.layer_rotary.push_back(none       ? LayerRotary::kNone
-                                  : windowed ? LayerRotary::kLocal
-                                             : LayerRotary::kUsual);
-  }
 }
 
 }  // namespace
@@ -510,42 +479,6 @@ bool IsWindowed(const Family& family, int64_t layer, int64_t period) {
     case Family::Windows::kLater: break;
   }
   return false;
-}
-
-void FinishConfig(DecoderConfig& config) {
-  Ranges ranges;
-  ranges.Check("the size of the vocabulary", config.vocabulary, (int64_t{1} << 31) - 1);
-  ranges.Check("the hidden size", config.hidden, int64_t{1} << 20);
-  ranges.Check("the number of layers", config.layers, 4096);
-  ranges.Check("the number of attention heads", config.heads, int64_t{1} << 16);
-  ranges.Check("the number of key and value heads", config.kv_heads, int64_t{1} << 16);
-  ranges.Check("the size of a head", config.head_dim, int64_t{1} << 16);
-  ranges.Check("the size of the feed-forward layer", config.intermediate, int64_t{1} << 24);
-  ranges.Check("the context length", config.context, (int64_t{1} << 31) - 1);
-  ranges.Require(config.kv_heads < 1 || config.heads % config.kv_heads == 0,
-                 std::to_string(config.heads) + " attention heads cannot share " +
-                     std::to_string(config.kv_heads) + " key and value heads evenly");
-  ranges.CheckNumber("the epsilon of the norms", config.norm_epsilon, 0);
-  ranges.CheckNumber("the scale of the embeddings", config.embedding_scale, 0);
-  ranges.CheckNumber("the scale of attention", config.attention_scale, 0);
-  ranges.CheckNumber("the softcap of attention", config.attention_softcap, 0);
-  ranges.CheckNumber("the softcap of the logits", config.final_softcap, 0);
-  ranges.CheckNumber("the scale of what layers add", config.residual_scale, 0);
-  ranges.CheckNumber("the scale of the logits", config.logit_scale, 0);
-  CheckRotary(config.rotary, config, ranges);
-  CheckRotary(config.local_rotary, config, ranges);
-  CheckExperts(config, ranges);
-  CheckLatent(config.latent, ranges);
-  for (const int64_t window : config.windows) {
-    ranges.Check("the attention window", window, INT64_MAX, 0);
-  }
-  ranges.Throw();
-  if (config.attention_scale == 0) {
-    config.attention_scale =
-        static_cast<float>(1 / std::sqrt(static_cast<double>(config.head_dim)));
-  }
-  config.windows.resize(static_cast<size_t>(config.layers));
-  FinishRotary(FamilyOf(config), config);
 }
 
 }  // namespace oort

@@ -31,6 +31,9 @@ struct Family {
   /// Layers that see a window where config.json does not list them (layer_types): kLater those from
   /// max_window_layers on, kMost all but the last of every `window_period`.
   enum class Windows : unsigned char { kNone, kAll, kEven, kLater, kMost };
+  /// All experts of a layer are one tensor (experts, inputs, outputs): outputs of gate and up
+  /// alternate, or those of gate come first.
+  enum class FusedExperts : unsigned char { kNone, kAlternating, kHalves };
 
   std::string_view name;            ///< model_type of config.json
   std::string_view gguf_name = {};  ///< general.architecture of GGUF where that is another
@@ -61,6 +64,7 @@ struct Family {
   bool head_bias = false;
   bool experts = false;  ///< its members are mixtures of experts
   bool normalized_experts = false;
+  bool scales_expert_inputs = false;
   bool shared_expert = false;
   bool shared_expert_gated = true;
   /// Keys of experts and layers are DeepSeek's, and attention is latent.
@@ -68,7 +72,9 @@ struct Family {
   bool sigmoid_experts = false;
   bool expert_bias = false;  ///< of the router, too
   double expert_limit = 0;   ///< of gate and up; 0: there is none
-  bool mlp_bias = false;     ///< config.json may ask for biases of the feed-forward
+  bool chunked_windows = false;
+  TemperatureConfig temperature = {};  ///< unless its files say otherwise
+  bool mlp_bias = false;               ///< config.json may ask for biases of the feed-forward
 
   // What its files leave out.
   int64_t context = 2048;
@@ -84,6 +90,11 @@ struct Family {
   double rotary_base = 10000;
   bool yarn_truncated = true;     ///< in GGUF: yarn's ramp begins and ends at whole dimensions
   bool yarn_is_longrope = false;  ///< "su" and "yarn" are old names of longrope
+  std::string_view window_key = "sliding_window";
+  /// The size of layers without experts. Where there is such a key, intermediate_size is that of an
+  /// expert and of the shared one.
+  std::string_view dense_key = {};
+  std::string_view query_key_norm_key = {};  ///< false says that there are none
   std::string_view activation_key = "hidden_act";
   std::string_view epsilon_key = "rms_norm_eps";
   /// Says whether halves of a layer are parallel; "" where `block` alone does.
@@ -96,9 +107,9 @@ struct Family {
   // How its files store weights.
   std::string_view hub_prefix = "model.", hub_layers = "layers.";
   std::span<const RenamedTensor> hub_names = {};  ///< "mlp.fc1", …: where they are not llama's
-  /// All experts of a layer are one tensor: (experts, inputs, outputs), and outputs of gate and up
-  /// alternate.
-  bool fused_experts = false;
+  FusedExperts fused_experts = FusedExperts::kNone;
+  /// Tensors that are not looked at: they begin like this.
+  std::span<const std::string_view> hub_skipped = {};
   /// Rows of a fused q, k and v: for each head of keys its queries, the key, the value.
   bool grouped_qkv = false;
   bool gpt2_layout = false;          ///< keys are gpt2's, matrices transposed
@@ -110,8 +121,9 @@ struct Family {
   bool gguf_logits_divided = false;  ///< logit_scale divides
   /// Special tokens but the first, unknown and last take the white space behind them.
   bool gguf_specials_rstrip = false;
-  /// It reads pictures, too: config.json has the language model in text_config.
-  bool vision = false;
+  /// config.json has the language model in text_config, which says that it is of this family.
+  std::string_view text_family = {};
+  bool vision = false;  ///< it reads pictures, too
 };
 
 /// Null where the family cannot be read. By model_type, and by the architecture of a GGUF.

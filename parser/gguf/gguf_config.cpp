@@ -135,6 +135,27 @@ void ReadDeepseekExperts(const ArchitectureKeys& keys, const Metadata& metadata,
   std::fill_n(experts.dense.begin(), std::min(first, config.layers), true);
 }
 
+/// Experts of every so manieth layer; the shared one is as large as they are.
+void ReadInterleavedExperts(const ArchitectureKeys& keys, DecoderConfig& config) {
+  constexpr int64_t kExpertsWithoutNorms = 128;  // no key says so
+  ExpertsConfig& experts = config.experts;
+  experts.sigmoid = FamilyOf(config).sigmoid_experts;
+  experts.intermediate =
+      keys.Require(keys.Integer("expert_feed_forward_length"), "expert_feed_forward_length");
+  experts.shared_intermediate = experts.intermediate;
+  if (experts.count == kExpertsWithoutNorms) {
+    config.query_key_norm = DecoderConfig::QueryKeyNorm::kNone;
+  }
+  const int64_t step =
+      keys.Require(keys.Integer("interleave_moe_layer_step"), "interleave_moe_layer_step");
+  if (step < 1) {
+    throw Error(ErrorCode::kInvalidModel,
+                "the key " + Quote(keys.Key("interleave_moe_layer_step")) + " is not above 0");
+  }
+  if (step == 1 || config.layers < 1 || config.layers > 4096) return;
+  for (int64_t i = 0; i < config.layers; ++i) experts.dense.push_back((i + 1) % step != 0);
+}
+
 /// Attention whose keys and values come from one latent vector. Older files tell the sizes of heads
 /// where newer ones tell those of the cache.
 void ReadLatent(const ArchitectureKeys& keys, DecoderConfig& config) {
@@ -181,6 +202,8 @@ void ReadExperts(const ArchitectureKeys& keys, const Metadata& metadata, Decoder
   experts.shared_gated = family.shared_expert_gated;
   if (family.deepseek_layout) {
     ReadDeepseekExperts(keys, metadata, config);
+  } else if (!family.dense_key.empty()) {
+    ReadInterleavedExperts(keys, config);
   } else if (family.shared_expert) {
     const std::string_view shared = "expert_shared_feed_forward_length";
     experts.shared_intermediate = keys.Require(keys.Integer(shared), shared);
@@ -226,6 +249,18 @@ void ReadWindows(const ArchitectureKeys& keys, DecoderConfig& config) {
   for (int64_t i = 0; i < config.layers; ++i) {
     config.windows.push_back(some && !IsWindowed(family, i, period) ? 0 : window);
   }
+  if (!family.chunked_windows || window > 0) return;
+  // Without chunks all layers are alike: each turns, and no query grows.
+  config.layer_rotary.assign(static_cast<size_t>(config.layers),
+                             DecoderConfig::LayerRotary::kUsual);
+  config.temperature = {};
+}
+
+void ReadTemperature(const ArchitectureKeys& keys, DecoderConfig& config) {
+  TemperatureConfig& temperature = config.temperature;
+  if (temperature.length == 0) return;
+  temperature.length = keys.Integer("attention.temperature_length").value_or(temperature.length);
+  temperature.scale = keys.Float("attention.temperature_scale", temperature.scale);
 }
 
 void ReadScales(const ArchitectureKeys& keys, DecoderConfig& config) {
@@ -263,6 +298,7 @@ DecoderConfig ReadConfig(const Metadata& metadata, const RotaryFactors& factors)
   const ArchitectureKeys keys(metadata, *architecture);
   ReadSizes(keys, metadata, config);
   ReadWindows(keys, config);
+  ReadTemperature(keys, config);
   ReadScales(keys, config);
   if (const auto scale = keys.Number("attention.scale"); scale && *scale != 0) {
     config.attention_scale = static_cast<float>(*scale);

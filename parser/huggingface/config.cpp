@@ -40,9 +40,30 @@ int64_t RequireFirst(const json::Object& file, Names names) {
 }
 
 /// Of files that have the key: null is none.
-int64_t WindowOf(const json::Object& file, int64_t otherwise) {
-  if (file.IsNull("sliding_window")) return 0;
-  return file.Integer("sliding_window").value_or(otherwise);
+int64_t WindowOf(const json::Object& file, const Family& family) {
+  if (file.IsNull(family.window_key)) return 0;
+  return file.Integer(family.window_key).value_or(family.window);
+}
+
+/// Layers with a rotary embedding: those that the file lists, or all but every so manieth.
+std::vector<bool> TurningLayers(const json::Object& file, const Family& family, int64_t layers) {
+  std::vector<bool> turning(static_cast<size_t>(std::clamp<int64_t>(layers, 0, 4096)), true);
+  if (family.rotary_period == 0) return turning;
+  const int64_t period = file.Integer("no_rope_layer_interval").value_or(family.rotary_period);
+  if (period < 1) file.ThrowWrongType("no_rope_layer_interval", "a number above 0");
+  const json::Json* list = file.Find("no_rope_layers");
+  const bool listed = list != nullptr && !(list->is_array() && list->empty());
+  if (listed && (!list->is_array() || list->size() < turning.size())) {
+    file.ThrowWrongType("no_rope_layers", "a list with a number for every layer");
+  }
+  for (size_t i = 0; i < turning.size(); ++i) {
+    if (listed && !(*list)[i].is_number_integer()) {
+      file.ThrowWrongType("no_rope_layers", "a list of 0 and 1");
+    }
+    turning[i] =
+        listed ? (*list)[i].get<int64_t>() != 0 : (static_cast<int64_t>(i) + 1) % period != 0;
+  }
+  return turning;
 }
 
 /// Which layers look at a window only.
@@ -56,6 +77,9 @@ std::vector<bool> WindowedLayers(const json::Object& file, const Family& family,
                             ? file.Integer("max_window_layers").value_or(28)
                             : 0;
   const int64_t period = file.Integer("sliding_window_pattern").value_or(family.window_period);
+  if (types == nullptr && family.chunked_windows) return TurningLayers(file, family, layers);
+  const std::string windowed_type =
+      family.chunked_windows ? "chunked_attention" : "sliding_attention";
   for (size_t i = 0; i < windowed.size(); ++i) {
     if (types == nullptr) {
       const auto layer = static_cast<int64_t>(i);
@@ -65,9 +89,9 @@ std::vector<bool> WindowedLayers(const json::Object& file, const Family& family,
     }
     const json::Json& item = (*types)[i];
     const std::string type = item.is_string() ? item.get<std::string>() : "";
-    windowed[i] = type == "sliding_attention";
+    windowed[i] = type == windowed_type;
     if (!windowed[i] && type != "full_attention") {
-      file.ThrowWrongType("layer_types", "sliding_attention or full_attention for every layer");
+      file.ThrowWrongType("layer_types", windowed_type + " or full_attention for every layer");
     }
   }
   return windowed;
@@ -114,37 +138,58 @@ void ReadBlock(const json::Object& file, DecoderConfig& config) {
   if (!file.Bool("parallel_attn").value_or(true)) config.block = Block::kSequential;
 }
 
-/// Which layers have no rotary embedding, where the file lists them.
 void ReadLayersWithoutRotary(const json::Object& file, DecoderConfig& config) {
-  const json::Json* list = file.Find("no_rope_layers");
-  if (FamilyOf(config).rotary_period == 0 || list == nullptr) return;
-  if (!list->is_array() || static_cast<int64_t>(list->size()) < config.layers) {
-    file.ThrowWrongType("no_rope_layers", "a list with a number for every layer");
+  const Family& family = FamilyOf(config);
+  if (family.rotary_period == 0) return;
+  for (const bool turns : TurningLayers(file, family, config.layers)) {
+    config.layer_rotary.push_back(turns ? DecoderConfig::LayerRotary::kUsual
+                                        : DecoderConfig::LayerRotary::kNone);
   }
-  for (int64_t i = 0; i < config.layers; ++i) {
-    const json::Json& item = (*list)[static_cast<size_t>(i)];
-    if (!item.is_number_integer()) file.ThrowWrongType("no_rope_layers", "a list of 0 and 1");
-    config.layer_rotary.push_back(item.get<int64_t>() != 0 ? DecoderConfig::LayerRotary::kUsual
-                                                           : DecoderConfig::LayerRotary::kNone);
+}
+
+/// Whether queries grow with their position, and how.
+void ReadTemperature(const json::Object& file, DecoderConfig& config) {
+  TemperatureConfig& temperature = config.temperature;
+  constexpr std::string_view kKey = "attn_temperature_tuning";
+  if (temperature.length == 0) return;
+  const json::Json* asked = file.Find(kKey);  // older files have a number
+  const bool given = asked != nullptr;
+  if (given && !asked->is_boolean() && !asked->is_number_integer()) {
+    file.ThrowWrongType(kKey, "true or false");
   }
+  const bool off =
+      given && (asked->is_boolean() ? !asked->get<bool>() : asked->get<int64_t>() == 0);
+  if (off) {
+    temperature = {};
+    return;
+  }
+  temperature.length = file.Integer("floor_scale").value_or(temperature.length);
+  if (temperature.length < 1) file.ThrowWrongType("floor_scale", "a number above 0");
+  temperature.scale = static_cast<float>(file.Number("attn_scale").value_or(temperature.scale));
 }
 
 /// Layers without experts: those that are listed, and all but every so manieth.
 std::vector<bool> ReadDenseLayers(const json::Object& file, int64_t layers) {
   std::vector<bool> dense(static_cast<size_t>(std::clamp<int64_t>(layers, 0, 4096)));
-  const int64_t step = file.Integer("decoder_sparse_step").value_or(1);
+  const int64_t step =
+      FirstInteger(file, {"decoder_sparse_step", "interleave_moe_layer_step"}).value_or(1);
   if (step < 1) file.ThrowWrongType("decoder_sparse_step", "a number above 0");
   for (size_t i = 0; i < dense.size(); ++i) {
     dense[i] = (static_cast<int64_t>(i) + 1) % step != 0;
   }
-  const json::Json* listed = file.Find("mlp_only_layers");
-  if (listed == nullptr) return dense;
-  if (!listed->is_array()) file.ThrowWrongType("mlp_only_layers", "a list of layers");
-  for (const json::Json& item : *listed) {
-    if (!item.is_number_integer()) file.ThrowWrongType("mlp_only_layers", "a list of layers");
-    const auto layer = item.get<int64_t>();
-    if (layer >= 0 && layer < layers) dense.at(static_cast<size_t>(layer)) = true;
-  }
+  const auto set = [&](std::string_view key, bool to) {
+    const json::Json* listed = file.Find(key);
+    if (listed == nullptr) return;
+    if (!listed->is_array()) file.ThrowWrongType(key, "a list of layers");
+    if (!to) dense.assign(dense.size(), true);  // all that are not listed
+    for (const json::Json& item : *listed) {
+      if (!item.is_number_integer()) file.ThrowWrongType(key, "a list of layers");
+      const auto layer = item.get<int64_t>();
+      if (layer >= 0 && layer < std::ssize(dense)) dense.at(static_cast<size_t>(layer)) = to;
+    }
+  };
+  set("moe_layers", false);
+  set("mlp_only_layers", true);
   return dense;
 }
 
@@ -218,10 +263,14 @@ void ReadExperts(const json::Object& file, DecoderConfig& config) {
       throw Error(ErrorCode::kUnsupported, file.what() + ": a swiglu_alpha other than 1.702");
     }
   }
-  experts.sigmoid = experts.corrected = family.sigmoid_experts;
+  experts.sigmoid = family.sigmoid_experts;
   experts.shared_gated = family.shared_expert_gated;
   if (family.deepseek_layout) {
+    experts.corrected = experts.sigmoid;
     ReadDeepseekExperts(file, config);
+  } else if (!family.dense_key.empty()) {
+    experts.shared_intermediate = experts.intermediate = config.intermediate;
+    config.intermediate = file.RequireInteger(family.dense_key);
   } else if (family.shared_expert) {
     experts.shared_intermediate = file.RequireInteger("shared_expert_intermediate_size");
   }
@@ -331,7 +380,7 @@ std::vector<int64_t> ReadWindows(const json::Object& file, const Family& family,
                                              " cannot be computed");
   }
   if (family.windows == Family::Windows::kNone || !asked) return {};
-  const int64_t window = WindowOf(file, family.window);
+  const int64_t window = WindowOf(file, family);
   if (window == 0 || layers < 1 || layers > 4096) return {};
   std::vector<int64_t> windows;
   for (const bool windowed : WindowedLayers(file, family, layers)) {
@@ -358,7 +407,12 @@ DecoderConfig ReadConfig(const json::Object& file) {
                                              " asks for a norm of its own for every head, which "
                                              "cannot be computed");
   }
+  if (!members.query_key_norm_key.empty() &&
+      !file.Bool(members.query_key_norm_key).value_or(true)) {
+    config.query_key_norm = DecoderConfig::QueryKeyNorm::kNone;
+  }
   config.windows = ReadWindows(file, FamilyOf(config), config.layers);
+  ReadTemperature(file, config);
   ReadScales(file, config);
   ReadLatent(file, config);
   if (config.latent.rank > 0) config.head_dim = config.latent.turned;

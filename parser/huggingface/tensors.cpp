@@ -92,7 +92,8 @@ class HubMapper {
         packed_(quantization) {}
 
   void Map(const std::shared_ptr<const ByteSource>& source, const safetensors::Entry& entry) {
-    if (IsBuffer(entry.name) || packed_.Take(source, entry)) return;
+    if (IsBuffer(entry.name) || IsSkipped(entry.name)) return;
+    if (packed_.Take(source, entry)) return;
     if (!entry.format) {
       problems_.Add(ErrorCode::kUnsupported, Quote(entry.name) + " is stored as " + entry.dtype +
                                                  "; F32, F16 and BF16 can be read");
@@ -104,7 +105,7 @@ class HubMapper {
     placed.format = *entry.format;
     placed.rank = static_cast<int>(entry.shape.size());
     if (vision_ != nullptr && IsOfVision(entry.name)) return PlaceVision(entry, std::move(placed));
-    const bool fused = placed.rank == 3 && FamilyOf(config_).fused_experts;
+    const bool fused = placed.rank == 3 && HasFusedExperts();
     const bool shaped = placed.rank == 1 || placed.rank == 2 || fused;
     if (shaped) placed.columns = entry.shape.back();
     if (placed.rank >= 2) placed.rows = entry.shape.front();
@@ -136,6 +137,15 @@ class HubMapper {
   }
 
  private:
+  bool IsSkipped(std::string_view name) const {
+    return std::ranges::any_of(FamilyOf(config_).hub_skipped,
+                               [&](std::string_view begin) { return name.starts_with(begin); });
+  }
+
+  bool HasFusedExperts() const {
+    return FamilyOf(config_).fused_experts != Family::FusedExperts::kNone;
+  }
+
   /// A convolution's weight is a matrix with a row for each output.
   void PlaceVision(const safetensors::Entry& entry, PlacedTensor placed) {
     if (placed.rank != 1 && placed.rank != 2 && placed.rank != 4) {
@@ -182,8 +192,8 @@ class HubMapper {
       std::swap(placed.rows, placed.columns);
     }
     if (config_.experts.count > 0 && IsOfExpert(parts.stem)) {
-      return FamilyOf(config_).fused_experts ? PlaceFusedExperts(parts, ours, placed)
-                                             : PlaceExpert(parts, ours, placed);
+      return HasFusedExperts() ? PlaceFusedExperts(parts, ours, placed)
+                               : PlaceExpert(parts, ours, placed);
     }
     constexpr std::string_view kAttention = "self_attn.";
     if (config_.latent.rank > 0 && parts.stem.starts_with(kAttention) &&
@@ -250,8 +260,10 @@ class HubMapper {
       table_.Add(name + "down_proj" + parts.ending, placed);
       return true;
     }
-    table_.Add(name + "gate_proj" + parts.ending, EveryRun(placed, 0, 1, 2));
-    table_.Add(name + "up_proj" + parts.ending, EveryRun(placed, 1, 1, 2));
+    const bool halves = FamilyOf(config_).fused_experts == Family::FusedExperts::kHalves;
+    const int64_t run = halves ? experts.intermediate : 1;
+    table_.Add(name + "gate_proj" + parts.ending, EveryRun(placed, 0, run, 2 * run));
+    table_.Add(name + "up_proj" + parts.ending, EveryRun(placed, run, run, 2 * run));
     return true;
   }
 

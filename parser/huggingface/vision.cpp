@@ -107,13 +107,14 @@ bool IsOfVision(std::string_view name) {
 json::Json LanguageConfig(const json::Json& config) {
   const json::Object file(config, "config.json");
   const Family* family = FindFamily(file.Text("model_type").value_or(""));
-  if (family == nullptr || !family->vision) return config;
+  if (family == nullptr || family->text_family.empty()) return config;
   const json::Object inner = file.RequireMember("text_config");
-  const std::string_view language = inner.Text("model_type").value_or("llama");
-  if (language != "llama") {
+  const std::string_view language = inner.Text("model_type").value_or(family->text_family);
+  if (language != family->text_family) {
     throw Error(ErrorCode::kUnsupported,
                 "config.json: the language model of " + Quote(std::string(family->name)) + " is " +
-                    Quote(std::string(language)) + "; only llama's can be read in it");
+                    Quote(std::string(language)) + "; only " + std::string(family->text_family) +
+                    "'s can be read in it");
   }
   json::Json text = file.Require("text_config");
   // What both could say the whole model's config decides.

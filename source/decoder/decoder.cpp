@@ -182,7 +182,8 @@ class DecoderWriter {
       key = Norm(name + ".k_norm", key);
     }
     const DecoderConfig::LayerRotary rotary = config_.RotaryOf(index);
-    if (config_.rotary.dims > 0 && rotary != DecoderConfig::LayerRotary::kNone) {
+    const bool turns = config_.rotary.dims > 0 && rotary != DecoderConfig::LayerRotary::kNone;
+    if (turns) {
       const bool local = rotary == DecoderConfig::LayerRotary::kLocal;
       Written turn{"oort.Rotary", name + ".rotary"};
       turn.Set("head_dim", Value(config_.head_dim))
@@ -192,7 +193,25 @@ class DecoderWriter {
       query = turned[0];
       key = turned[1];
     }
+    if (turns && config_.query_key_norm == DecoderConfig::QueryKeyNorm::kTurned) {
+      query = PlainHeadNorm(name + ".q_norm", query, config_.heads);
+      key = PlainHeadNorm(name + ".k_norm", key, config_.kv_heads);
+    }
+    if (!turns && config_.temperature.length > 0) {
+      query = Expression(name + ".temperature", "mul(@0,@1)", {query, Temperature()});
+    }
     return Attend(name, index, cache_layer, {query, key, qkv[2]});
+  }
+
+  /// What each token's queries are multiplied with: (tokens, 1).
+  int Temperature() {
+    if (temperature_ >= 0) return temperature_;
+    const std::string length = std::to_string(config_.temperature.length);
+    const int growth = Expression("temperature",
+                                  "add(mul(log1p(floor(div(add(@0,1)," + length + ")))," +
+                                      Number(config_.temperature.scale) + "),1)",
+                                  {positions_});
+    return temperature_ = Reshape("temperature.column", growth, {-1, 1});
   }
 
   int Attend(const std::string& name, int64_t index, int64_t cache_layer,
@@ -205,6 +224,7 @@ class DecoderWriter {
         .Set("scale", Value(static_cast<double>(config_.attention_scale)))
         .Set("softcap", Value(static_cast<double>(config_.attention_softcap)))
         .Set("window", Value(Window(index)));
+    if (config_.chunked_windows) attend.Set("chunked", Value(true));
     if (config_.sinks) attend.Attach("sinks", checkpoint_.Vector(name + ".sinks.weight"));
     return graph_.AddOne(std::move(attend), inputs);
   }
@@ -299,6 +319,7 @@ class DecoderWriter {
   void SetRouting(const std::string& name, Written& mixture) {
     const ExpertsConfig& experts = config_.experts;
     if (experts.sigmoid) mixture.Set("sigmoid", Value(true));
+    if (experts.scales_inputs) mixture.Set("scales_inputs", Value(true));
     if (experts.scale != 1) mixture.Set("factor", Value(static_cast<double>(experts.scale)));
     if (experts.groups > 1) {
       mixture.Set("groups", Value(experts.groups)).Set("groups_used", Value(experts.groups_used));
@@ -477,6 +498,17 @@ class DecoderWriter {
     return Reshape(name + ".join", Norm(name, split), {-1, heads * config_.head_dim});
   }
 
+  /// The same without a weight.
+  int PlainHeadNorm(const std::string& name, int x, int64_t heads) {
+    const int split = Reshape(name + ".split", x, {-1, heads, config_.head_dim});
+    Written norm{"nn.RMSNorm", name};
+    norm.Set("normalized_shape", Value(Value::List{Value(config_.head_dim)}))
+        .Set("eps", Value(static_cast<double>(config_.norm_epsilon)))
+        .Set("elementwise_affine", Value(false));
+    const int normed = graph_.AddOne(std::move(norm), {split});
+    return Reshape(name + ".join", normed, {-1, heads * config_.head_dim});
+  }
+
   int Reshape(const std::string& name, int x, const std::vector<int64_t>& shape) {
     Value::List dims;
     for (int64_t dim : shape) dims.emplace_back(dim);
@@ -498,7 +530,7 @@ class DecoderWriter {
   std::set<std::string, std::less<>> adapted_;  ///< weights that adapters change
   GraphWriter graph_;
   StoredMatrix embeddings_;
-  int positions_ = -1, angles_ = -1, local_angles_ = -1;
+  int positions_ = -1, angles_ = -1, local_angles_ = -1, temperature_ = -1;
   int inputs_ = 0;  ///< of a stage
 };
 

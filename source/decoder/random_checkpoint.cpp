@@ -22,10 +22,10 @@ struct NamedShape {
   int64_t vocabulary, hidden, layers, heads, kv_heads, head_dim, intermediate, context;
   double rotary_base;
   bool tied;
-  int64_t experts = 0, experts_used = 0, expert_intermediate = 0;
+  int64_t experts = 0, experts_used = 0, expert_intermediate = 0, shared_intermediate = 0;
 };
 
-constexpr std::array<NamedShape, 12> kNamedShapes = {{
+constexpr std::array<NamedShape, 13> kNamedShapes = {{
     {"smollm2-135m", "llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 1e5, true},
     {"llama3.2-1b", "llama", 128256, 2048, 16, 32, 8, 64, 8192, 131072, 5e5, true},
     {"qwen2.5-0.5b", "qwen2", 151936, 896, 24, 14, 2, 64, 4864, 32768, 1e6, true},
@@ -39,6 +39,8 @@ constexpr std::array<NamedShape, 12> kNamedShapes = {{
      768},
     {"gpt-oss-20b", "gpt_oss", 201088, 2880, 24, 64, 8, 64, 2880, 131072, 1.5e5, false, 32, 4,
      2880},
+    {"llama4-scout", "llama4_text", 202048, 5120, 48, 40, 8, 128, 16384, 10485760, 5e5, false, 16,
+     1, 8192, 8192},
     {"mixtral-8x7b", "mixtral", 32000, 4096, 32, 32, 8, 128, 14336, 32768, 1e6, false, 8, 2, 14336},
 }};
 
@@ -56,14 +58,25 @@ DecoderConfig ConfigOf(const NamedShape& shape) {
   config.experts.count = shape.experts;
   config.experts.used = shape.experts_used;
   config.experts.intermediate = shape.expert_intermediate;
+  config.experts.shared_intermediate = shape.shared_intermediate;
+  config.experts.shared_gated = FamilyOf(config).shared_expert_gated;
+  config.experts.sigmoid = FamilyOf(config).sigmoid_experts;
   config.experts.normalized = FamilyOf(config).normalized_experts;
   config.experts.limit = static_cast<float>(FamilyOf(config).expert_limit);
   config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   config.rotary.dims = shape.head_dim;
+  config.rotary.interleaved = FamilyOf(config).interleaved_rotary;
   for (int64_t i = 0; i < shape.head_dim; i += 2) {
     config.rotary.frequencies.push_back(static_cast<float>(std::pow(
         shape.rotary_base, -static_cast<double>(i) / static_cast<double>(shape.head_dim))));
   }
+  if (config.chunked_windows) {
+    const Family& family = FamilyOf(config);
+    for (int64_t i = 0; i < config.layers; ++i) {
+      config.windows.push_back(IsWindowed(family, i, family.window_period) ? family.window : 0);
+    }
+  }
+  FinishConfig(config);
   return config;
 }
 
@@ -145,6 +158,8 @@ class RandomCheckpoint final : public Checkpoint {
     if (is("k_proj") || is("v_proj")) return {keys, config_.hidden};
     if (is("o_proj")) return {config_.hidden, queries};
     const ExpertsConfig& experts = config_.experts;
+    if (is(".shared_expert.down_proj")) return {config_.hidden, experts.shared_intermediate};
+    if (is(".shared_expert.")) return {experts.shared_intermediate, config_.hidden};
     if (is("mlp.gate.")) return {experts.count, config_.hidden};
     if (is(".experts.down_proj")) return {experts.count * config_.hidden, experts.intermediate};
     if (is(".experts.")) return {experts.count * experts.intermediate, config_.hidden};

@@ -362,7 +362,7 @@ class Sharder {
           AddExchange("oort.GatherExperts", name + ".gather", std::move(read), whole);
       SetParts(gather, *cut);
       for (const char* param :
-           {"used", "normalized", "sigmoid", "factor", "groups", "groups_used"}) {
+           {"used", "normalized", "sigmoid", "factor", "groups", "groups_used", "scales_inputs"}) {
         const auto found = Op(index).params.find(param);
         if (found != Op(index).params.end()) Op(gather).params[param] = found->second;
       }
@@ -462,12 +462,20 @@ class Sharder {
     Place(Op(index).outputs[0], place);
   }
 
+  /// Whether it is (rows, 1), which goes with each rank's part of the rows.
+  bool IsColumn(int operand) {
+    const int producer = graph_.operands[static_cast<size_t>(operand)].producer;
+    if (producer < 0 || Op(producer).type != "Tensor.reshape") return false;
+    const std::vector<int64_t> shape = IntsOf(Op(producer), "shape");
+    return shape.size() == 2 && shape[1] == 1 && PlaceOf(operand).kind == Placement::kWhole;
+  }
+
   /// Element by element, so each rank can do its part.
   void Express(int index) {
     const Operator& op = Op(index);
     const Placement place = op.inputs.empty() ? Placement() : PlaceOf(op.inputs[0]);
-    const bool alike =
-        std::ranges::all_of(op.inputs, [&](int operand) { return PlaceOf(operand) == place; });
+    const bool alike = std::ranges::all_of(
+        op.inputs, [&](int operand) { return PlaceOf(operand) == place || IsColumn(operand); });
     const bool reads_shapes = ParameterText(op, "expr").find("size") != std::string::npos;
     if (place.kind != Placement::kSplit || !alike || reads_shapes) return GatherInputs(index);
     Place(op.outputs[0], place);

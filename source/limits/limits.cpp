@@ -44,13 +44,15 @@ struct Quadratic {
 };
 
 /// How many (position, earlier position) pairs of a prompt of n tokens meet in one layer, times
-/// layers: exact for lengths n between two windows.
-Quadratic Pairs(const std::map<double, double>& layers, double from) {
+/// layers: exact for lengths n between two windows; of chunks, for whole ones.
+Quadratic Pairs(const std::map<double, double>& layers, double from, bool chunked) {
   Quadratic sum;
   for (const auto& [window, count] : layers) {
     if (window > from) {  // all before: n (n + 1) / 2
       sum.a += 0.5 * count;
       sum.b += 0.5 * count;
+    } else if (chunked) {
+      sum.b += 0.5 * (window + 1) * count;
     } else {  // `window` each, but fewer at the beginning
       sum.b += window * count;
       sum.c += (window * (window + 1) / 2 - window * window) * count;
@@ -93,7 +95,7 @@ PrefillCosts CostsFrom(const ModelShape& shape, BitWidths precision, const Machi
                        Head head, CacheReads reads, double from, double experts_for) {
   const ParameterCounts counts = CountParameters(shape);
   const std::map<double, double> layers = LayersByWindow(shape);
-  const Quadratic pairs = Pairs(layers, from);
+  const Quadratic pairs = Pairs(layers, from, shape.chunked_windows);
   const Quadratic loaded = reads == CacheReads::kOnce ? Kept(layers, from) : pairs;
   const double groups = D(shape.heads) / D(shape.kv_heads), cache = CacheOfLayer(shape);
   PrefillCosts costs;

@@ -15,6 +15,7 @@
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/checkpoint/families.h"
 #include "parser/huggingface/config.h"
+#include "parser/huggingface/vision.h"
 #include "text/json.h"
 
 namespace oort::limits {
@@ -48,6 +49,7 @@ int64_t HeadNorms(DecoderConfig::QueryKeyNorm norm, const ModelShape& shape) {
     case DecoderConfig::QueryKeyNorm::kHead: return 2 * shape.head_dim;
     case DecoderConfig::QueryKeyNorm::kAllHeads:
       return (shape.heads + shape.kv_heads) * shape.head_dim;
+    case DecoderConfig::QueryKeyNorm::kTurned:
     case DecoderConfig::QueryKeyNorm::kNone: break;
   }
   return 0;
@@ -151,6 +153,7 @@ ModelShape ReadAnyShape(const json::Object& config, std::string name) {
   if (family.learned_positions) shape.positions = std::min(shape.context, kMostWords);
   ReadExperts(config, shape);
   shape.windows = huggingface::ReadWindows(config, family, shape.layers);
+  shape.chunked_windows = family.chunked_windows;
   return shape;
 }
 
@@ -178,7 +181,7 @@ std::optional<ModelShape> ReadRunnableShape(const json::Object& config) {
 }  // namespace
 
 ModelShape ReadModelShape(std::string_view config_json) {
-  const json::Json document = json::Parse(config_json, "config.json");
+  const json::Json document = huggingface::LanguageConfig(json::Parse(config_json, "config.json"));
   const json::Object whole(document, "config.json");
   const std::optional<json::Object> inner = whole.Member("text_config");
   const json::Object& config = inner ? *inner : whole;
@@ -235,6 +238,7 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   shape.shared_intermediate = config.experts.shared_intermediate;
   shape.dense_layers = std::ranges::count(config.experts.dense, true);
   shape.windows = config.windows;
+  shape.chunked_windows = config.chunked_windows;
   return shape;
 }
 

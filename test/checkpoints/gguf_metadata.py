@@ -22,7 +22,7 @@ def write_metadata(writer, config, family):
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
-    names = ("n_inner", "ffn_hidden_size", "intermediate_size")
+    names = ("n_inner", "ffn_hidden_size", "intermediate_size_mlp", "intermediate_size")
     writer.add_feed_forward_length(next(getattr(config, name) for name in names if hasattr(config, name)))
     writer.add_head_count(heads)
     (writer.add_layer_norm_rms_eps if hasattr(config, "rms_norm_eps") else writer.add_layer_norm_eps)(epsilon_of(config))
@@ -57,7 +57,12 @@ def write_metadata(writer, config, family):
     if experts:
         writer.add_expert_count(experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
-    if family == "gpt-oss":
+    if family == "llama4":  # real files say nothing of windows and temperature
+        writer.add_sliding_window(config.attention_chunk_size)
+        writer.add_attn_temperature_length(config.floor_scale)
+        writer.add_attn_temperature_scale(config.attn_scale)
+        writer.add_interleave_moe_layer_step(config.interleave_moe_layer_step)
+    if family in ("gpt-oss", "llama4"):
         writer.add_expert_feed_forward_length(config.intermediate_size)
     if hasattr(config, "moe_intermediate_size"):
         writer.add_expert_feed_forward_length(config.moe_intermediate_size)

@@ -27,6 +27,7 @@ import transformers
 
 from gguf_metadata import head_counts, write_metadata
 from llama2c_files import permuted, write_llama2c
+from tensor_names import LAYER, TOP, name_parts
 
 HERE = pathlib.Path(__file__).parent
 VOCABULARY = 40
@@ -65,6 +66,14 @@ GPT_OSS = (
     COMMON
     | dict(hidden_size=64, intermediate_size=32, head_dim=16, num_local_experts=6, num_experts_per_tok=4, sliding_window=4, initializer_range=0.5)
     | rope(150000.0, UNTRUNCATED)
+)
+
+
+LLAMA4 = (
+    COMMON
+    | dict(num_hidden_layers=4, head_dim=8, intermediate_size=20, intermediate_size_mlp=24, num_local_experts=6, num_experts_per_tok=2, interleave_moe_layer_step=2)
+    | dict(attention_chunk_size=5, floor_scale=4, attn_scale=0.3)
+    | rope(500000.0, LLAMA3)
 )
 
 
@@ -164,6 +173,8 @@ MODELS = {
         "float32",
         None,
     ),
+    "llama4_text": ("llama4", transformers.Llama4TextConfig, LLAMA4, "float32", None),
+    "llama4_text_plain": ("llama4", transformers.Llama4TextConfig, LLAMA4 | dict(hidden_size=16, intermediate_size=8, num_hidden_layers=2, use_qk_norm=False, num_local_experts=128, num_experts_per_tok=1), "bfloat16", None),
     "gpt_oss": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "float32", None),
     "gpt_oss_mxfp4": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "bfloat16", None),
     "gemma3_text": (
@@ -251,9 +262,19 @@ def save_folder(model, folder, dtype, shard):
     saved.save_pretrained(folder, **(dict(max_shard_size=shard) if shard else {}))
 
 
+def save_whole(model, folder):
+    """The same language model in one that reads pictures, too."""
+    shutil.rmtree(folder, ignore_errors=True)
+    vision = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=16, patch_size=8)
+    sizes = dict(vision_output_dim=16, projector_input_dim=16, projector_output_dim=16, pixel_shuffle_ratio=0.5)
+    whole = transformers.Llama4ForConditionalGeneration(transformers.Llama4Config(text_config=model.config.to_dict(), vision_config=vision | sizes))
+    whole.language_model.load_state_dict(model.state_dict())
+    whole.save_pretrained(folder)
+
+
 def rotary_of(model):
     """The frequencies, those for long sequences where there are such, and the magnitude."""
-    rotary = getattr(model.base_model, "rotary_emb", None)
+    rotary = getattr(model.base_model, "rotary_emb", None) or getattr(getattr(model, "model", None), "rotary_emb", None)
     if rotary is None:
         return {}
     if hasattr(rotary, "full_attention_inv_freq"):
@@ -280,33 +301,6 @@ def greedy(model, prompt, count=12):
     return text[len(prompt) :]
 
 
-# What llama's layout calls the tensors that other families name otherwise.
-LLAMA_NAMES = {
-    "wte": "embed_tokens", "wpe": "embed_positions", "ln_f": "norm", "ln_1": "input_layernorm", "ln_2": "post_attention_layernorm",
-    "attn.c_attn": "self_attn.qkv_proj", "attn.c_proj": "self_attn.o_proj", "mlp.c_fc": "mlp.up_proj", "mlp.c_proj": "mlp.down_proj",
-    "word_embeddings": "embed_tokens", "ln_attn": "input_layernorm", "ln_mlp": "post_attention_layernorm",
-    "self_attention.query_key_value": "self_attn.qkv_proj", "self_attention.dense": "self_attn.o_proj", "mlp.dense_h_to_4h": "mlp.up_proj",
-    "mlp.dense_4h_to_h": "mlp.down_proj", "embed_in": "embed_tokens", "embed_out": "lm_head", "final_layer_norm": "norm",
-    "attention.query_key_value": "self_attn.qkv_proj", "attention.dense": "self_attn.o_proj", "final_layernorm": "norm",
-    "self_attn.dense": "self_attn.o_proj", "mlp.fc1": "mlp.up_proj", "mlp.fc2": "mlp.down_proj",
-    "mlp.router": "mlp.gate", "self_attn.q_a_layernorm": "self_attn.q_a_norm", "self_attn.kv_a_layernorm": "self_attn.kv_a_norm",
-    "mlp.shared_experts.gate_proj": "mlp.shared_expert.gate_proj", "mlp.shared_experts.up_proj": "mlp.shared_expert.up_proj",
-    "mlp.shared_experts.down_proj": "mlp.shared_expert.down_proj",
-}  # fmt: skip
-# What GGUF calls them.
-TOP = {"embed_tokens": "token_embd", "embed_positions": "position_embd", "norm": "output_norm", "lm_head": "output"}
-LAYER = {
-    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
-    "self_attn.qkv_proj": "attn_qkv", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
-    "mlp.gate": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
-    "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
-    "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "self_attn.sinks": "attn_sinks",
-    "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_norm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
-    "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_norm": "attn_kv_a_norm", "self_attn.kv_b_proj": "attn_kv_b",
-    "self_attn.k_b_proj": "attn_k_b", "self_attn.v_b_proj": "attn_v_b", "mlp.gate_correction": "exp_probs_b",
-    "mlp.gate_up_proj": "ffn_up", "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
-}  # fmt: skip
 PERMUTED = ("llama", "smollm3", "granite")  # architectures of GGUF whose q and k are reordered
 
 
@@ -328,6 +322,11 @@ def state_of(model):
             yield name.replace("_bias", ".bias"), weight
         elif alternating and name.endswith("experts.down_proj"):
             yield name + ".weight", weight.transpose(1, 2).contiguous()
+        elif "feed_forward.experts." in name:  # (experts, inputs, outputs), those of gate before those of up
+            turned = weight.transpose(1, 2)
+            parts = {"gate_proj": turned.chunk(2, dim=1)[0], "up_proj": turned.chunk(2, dim=1)[1]} if name.endswith("gate_up_proj") else {"down_proj": turned}
+            for part, rows in parts.items():
+                yield f"{name.rpartition('.')[0]}.{part}.weight", rows.contiguous()
         elif name.endswith("experts.gate_up_proj"):
             for part, rows in zip(("gate_proj", "up_proj"), weight.chunk(2, dim=1)):
                 yield name.replace("gate_up_proj", f"{part}.weight"), rows.contiguous()
@@ -335,16 +334,6 @@ def state_of(model):
             yield name + ".weight", weight
         else:
             yield name, weight
-
-
-def name_parts(name):
-    """The number of a layer or None, the name in the layout of llama, and the ending."""
-    *parts, ending = name.split(".")
-    if parts[0] in ("model", "transformer", "gpt_neox"):
-        parts = parts[1:]
-    layer = parts[1] if parts[0] in ("layers", "h") else None
-    stem = ".".join(parts[2:] if layer else parts)
-    return layer, LLAMA_NAMES.get(stem, stem), ending
 
 
 def gguf_name(name, family, config):
@@ -565,6 +554,8 @@ def main():
             pack_folder(HERE / name, packed)
         write_gguf(model, HERE / f"{name}.gguf", family, packed)
         write_answer(model, name, family)
+        if name == "llama4_text":
+            save_whole(model, HERE / "llama4")
     if not sys.argv[1:]:
         make_llama2c()
 

@@ -72,7 +72,7 @@ struct GpuAttentionCase {
   int64_t heads = 4, kv_heads = 2, head_dim = 64, window = 0, pairs = 0;
   double softcap = 0;
   KvType type = KvType::kF16;
-  bool interleaved = false;
+  bool interleaved = false, chunked = false;
   float value_unit = 1;
 
   Graph Build() const {
@@ -91,6 +91,7 @@ struct GpuAttentionCase {
         .Set("kv_heads", Value(kv_heads))
         .Set("head_dim", Value(head_dim))
         .Set("window", Value(window))
+        .Set("chunked", Value(chunked))
         .Set("interleaved", Value(interleaved))
         .Set("scale", Value(0.2))
         .Set("softcap", Value(softcap));
@@ -244,6 +245,21 @@ TEST_F(CudaPagedAttention, PromptsOnTensorCores) {
   }
 }
 
+/// Chunks that end within tiles of keys and of queries: on tensor cores, and one by one.
+TEST_F(CudaPagedAttention, Chunks) {
+  for (int64_t head_dim : {40, 64, 128}) {
+    for (int64_t window : {1, 30, 64, 150}) {
+      GpuAttentionCase tested;
+      tested.head_dim = head_dim;
+      tested.window = window;
+      tested.chunked = true;
+      tested.ExpectSame(kAttentionSteps, 1e-2);
+      tested.type = KvType::kF32;
+      tested.ExpectSame(kAttentionSteps, 1e-4);
+    }
+  }
+}
+
 TEST_F(CudaPagedAttention, OtherHeadsAndTypes) {
   for (int64_t head_dim : {8, 32, 80, 256}) {
     GpuAttentionCase tested;
@@ -339,7 +355,8 @@ TEST_F(CudaPagedAttention, ManySequencesOfDifferentLengths) {
       tested.heads = 8 * group;
       tested.head_dim = group == 7 ? 128 : 64;
       tested.pairs = type == KvType::kFp8 ? 0 : tested.head_dim / 2;
-      tested.window = group == 2 ? 33 : 0;
+      tested.window = group == 2 || group == 17 ? 33 : 0;
+      tested.chunked = group == 17;
       tested.type = type;
       SCOPED_TRACE("group " + std::to_string(group) + " type " + std::string(Name(type)));
       const std::vector<std::vector<int64_t>> steps = {prompts, answers, both, answers};

@@ -66,6 +66,7 @@ TEST(ConvertLanguageModel, KeepsWeightsAsTheyAre) {
                            "qwen3_moe",
                            "deepseek_v2_groups",
                            "gpt_oss_mxfp4",
+                           "llama4_text",
                            "olmoe"}) {
     SCOPED_TRACE(name);
     const Converted converted(name);

@@ -49,6 +49,7 @@ std::vector<DecoderCase> DecoderCases() {
                              "qwen3_moe",
                              "deepseek_v3",
                              "gpt_oss",
+                             "llama4_text",
                              "olmoe"}) {
     cases.push_back({family, family});
     cases.push_back({family, std::string(family) + ".gguf"});

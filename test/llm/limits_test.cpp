@@ -373,6 +373,35 @@ TEST(Limits, ExpertsAreReadAsTheyAreUsed) {
               counts.layers() + counts.head + 1000 * CacheOf(shape, 1) * 2, 1e-3);
 }
 
+/// Llama 4 Scout as its folder says it: so many parameters does transformers count, pictures left
+/// out.
+TEST(Limits, ExpertsThatAreSharedAndChunksOfAttention) {
+  const auto read = [](LimitsJson more) {
+    LimitsJson text = {{"model_type", "llama4_text"}, {"vocab_size", 202048},
+                       {"hidden_size", 5120},         {"num_hidden_layers", 48},
+                       {"num_attention_heads", 40},   {"num_key_value_heads", 8},
+                       {"intermediate_size", 8192},   {"intermediate_size_mlp", 16384},
+                       {"num_local_experts", 16},     {"num_experts_per_tok", 1}};
+    text.update(more);
+    const LimitsJson whole = {{"model_type", "llama4"}, {"text_config", text}};
+    return ReadModelShape(whole.dump());
+  };
+  const ModelShape scout = read(LimitsJson::object());
+  EXPECT_EQ(CountParameters(scout).stored(), 107769861120.0);
+  EXPECT_EQ(scout.windows[3], 0);
+  EXPECT_EQ(scout.windows[4], 8192);
+  // Two chunks cost twice what one does.
+  const ModelShape chunked =
+      read({{"layer_types", std::vector<std::string>(48, "chunked_attention")}});
+  const Machine machine{"m", "", 1e12, 1e12, 1e12};
+  const auto attention = [&](double length) {
+    return PrefillLimit(chunked, {16, 16}, machine, length).compute * machine.flops / 2 -
+           CountParameters(chunked).layers_active() * length - CountParameters(chunked).head;
+  };
+  EXPECT_NEAR(attention(16384) / attention(8192), 2, 1e-6);
+  EXPECT_EQ(CountParameters(read({{"interleave_moe_layer_step", 2}})).router, 24 * 16 * 5120.0);
+}
+
 TEST(Limits, BatchesAndMemory) {
   const ModelShape shape = QwenShape(kQwenTable[3]);
   const Machine machine = TableMachine();

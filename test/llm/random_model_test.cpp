@@ -22,6 +22,20 @@ TEST(RandomCheckpoint, HasTheShapesOfTheNamedModel) {
   EXPECT_FALSE(checkpoint->Has("model.layers.0.self_attn.o_proj.bias"));
 }
 
+TEST(RandomCheckpoint, FollowsTheRulesOfItsFamily) {
+  const auto checkpoint = MakeRandomCheckpoint("llama4-scout", "int4", 64);
+  const DecoderConfig& config = checkpoint->config();
+  EXPECT_EQ(config.windows[2], 8192);
+  EXPECT_EQ(config.windows[3], 0);
+  EXPECT_EQ(config.RotaryOf(2), DecoderConfig::LayerRotary::kUsual);
+  EXPECT_EQ(config.RotaryOf(3), DecoderConfig::LayerRotary::kNone);
+  EXPECT_TRUE(config.chunked_windows && config.experts.scales_inputs && config.experts.sigmoid);
+  EXPECT_EQ(config.temperature.length, 8192);
+  const StoredMatrix down = checkpoint->Matrix("model.layers.0.mlp.shared_expert.down_proj.weight");
+  EXPECT_EQ(down.rows, 5120);
+  EXPECT_EQ(down.columns, 8192);
+}
+
 TEST(RandomCheckpoint, HasNumbersInEveryFormat) {
   for (const char* weights : {"bf16", "f16", "int8", "int4"}) {
     SCOPED_TRACE(weights);

@@ -145,6 +145,9 @@ void ExpectConfig(const DecoderConfig& got, const DecoderConfig& want) {
   EXPECT_EQ(got.gated, want.gated);
   EXPECT_EQ(got.tied_head, want.tied_head);
   EXPECT_EQ(got.query_key_norm, want.query_key_norm);
+  EXPECT_EQ(got.chunked_windows, want.chunked_windows);
+  EXPECT_EQ(got.temperature.length, want.temperature.length);
+  EXPECT_EQ(got.temperature.scale, want.temperature.scale);
   EXPECT_EQ(got.block, want.block);
   EXPECT_EQ(got.pre_norms, want.pre_norms);
   EXPECT_EQ(got.post_norms, want.post_norms);
@@ -161,6 +164,9 @@ void ExpectConfig(const DecoderConfig& got, const DecoderConfig& want) {
   EXPECT_EQ(got.experts.used, want.experts.used);
   EXPECT_EQ(got.experts.normalized, want.experts.normalized);
   EXPECT_EQ(got.experts.shared_intermediate, want.experts.shared_intermediate);
+  EXPECT_EQ(got.experts.sigmoid, want.experts.sigmoid);
+  EXPECT_EQ(got.experts.scales_inputs, want.experts.scales_inputs);
+  EXPECT_EQ(got.experts.dense, want.experts.dense);
 }
 
 class CheckpointOfFamily : public ::testing::TestWithParam<const char*> {};
@@ -231,9 +237,9 @@ INSTANTIATE_TEST_SUITE_P(Families, TwoFormats,
                          ::testing::Values("cohere", "deepseek_v2", "deepseek_v2_groups",
                                            "deepseek_v3", "falcon", "falcon_new", "gemma3_text",
                                            "gpt_neox", "gpt_oss", "gpt_oss_mxfp4", "granite",
-                                           "mixtral", "olmo2", "olmoe", "phi", "qwen2_moe",
-                                           "qwen3_moe", "smollm3", "stablelm", "stablelm_parallel",
-                                           "starcoder2"),
+                                           "llama4_text", "llama4_text_plain", "mixtral", "olmo2",
+                                           "olmoe", "phi", "qwen2_moe", "qwen3_moe", "smollm3",
+                                           "stablelm", "stablelm_parallel", "starcoder2"),
                          [](const auto& item) { return std::string(item.param); });
 
 TEST(Checkpoint, ReadsLlama2c) {

@@ -169,7 +169,8 @@ TEST(GgufModel, KeysMustBeThere) {
   GgufModel().Drop("general.architecture").ExpectProblem("'general.architecture' is missing");
   GgufModel()
       .Set(GgufText("general.architecture", "mamba"))
-      .ExpectProblem("granite, idefics3, llama, mistral, mixtral", ErrorCode::kUnsupported);
+      .ExpectProblem("granite, idefics3, llama, llama4, llama4_text, mistral, mixtral",
+                     ErrorCode::kUnsupported);
   GgufModel()
       .Set(GgufU32("llama.expert_count", 8))
       .ExpectProblem("'llama.expert_used_count' is missing");

@@ -132,11 +132,69 @@ void ExpectConfigProblem(const Json& change, std::string_view message,
   ExpectThrows([&] { ReadDecoderConfig(config.dump()); }, code, message);
 }
 
+Json SmallLlama4(const Json& change) {
+  Json config = SmallConfig();
+  config.update({{"model_type", "llama4_text"},
+                 {"num_hidden_layers", 4},
+                 {"intermediate_size_mlp", 24},
+                 {"num_local_experts", 4},
+                 {"num_experts_per_tok", 1}});
+  config.update(change);
+  return config;
+}
+
+TEST(HuggingFaceConfig, LayersOfLlama4) {
+  using LayerRotary = DecoderConfig::LayerRotary;
+  const auto read = [](const Json& change) {
+    return ReadDecoderConfig(SmallLlama4(change).dump());
+  };
+  const DecoderConfig usual = read(Json::object());
+  EXPECT_EQ(usual.windows, (std::vector<int64_t>{8192, 8192, 8192, 0}));
+  EXPECT_EQ(usual.layer_rotary[2], LayerRotary::kUsual);
+  EXPECT_EQ(usual.layer_rotary[3], LayerRotary::kNone);
+  EXPECT_EQ(usual.temperature.length, 8192);
+  EXPECT_FLOAT_EQ(usual.temperature.scale, 0.1F);
+  EXPECT_EQ(usual.intermediate, 24);
+  EXPECT_EQ(usual.experts.shared_intermediate, SmallConfig()["intermediate_size"]);
+  EXPECT_TRUE(usual.experts.dense.empty());
+  // As the files of the first release have it: a number, and a list without layers.
+  const DecoderConfig older = read({{"attn_temperature_tuning", 4},
+                                    {"no_rope_layers", Json::array()},
+                                    {"no_rope_layer_interval", 2},
+                                    {"attention_chunk_size", 5}});
+  EXPECT_EQ(older.temperature.length, 8192);
+  EXPECT_EQ(older.windows, (std::vector<int64_t>{5, 0, 5, 0}));
+  const DecoderConfig listed = read({{"moe_layers", {2}}, {"no_rope_layers", {0, 1, 1, 1}}});
+  EXPECT_EQ(listed.experts.dense, (std::vector<bool>{true, true, false, true}));
+  EXPECT_EQ(listed.layer_rotary[0], LayerRotary::kNone);
+  EXPECT_EQ(listed.windows[0], 0);
+  const DecoderConfig plain = read({{"attn_temperature_tuning", false},
+                                    {"use_qk_norm", false},
+                                    {"attention_chunk_size", nullptr}});
+  EXPECT_EQ(plain.temperature.length, 0);
+  EXPECT_EQ(plain.query_key_norm, DecoderConfig::QueryKeyNorm::kNone);
+  EXPECT_EQ(plain.windows, (std::vector<int64_t>{0, 0, 0, 0}));
+  const auto refused = [&](const Json& change, std::string_view message) {
+    ExpectThrows([&] { read(change); }, ErrorCode::kInvalidModel, message);
+  };
+  refused({{"intermediate_size_mlp", nullptr}}, "'intermediate_size_mlp' is missing");
+  refused({{"attn_temperature_tuning", "yes"}},
+          "'attn_temperature_tuning' should be true or false");
+  refused({{"floor_scale", 0}}, "'floor_scale' should be a number above 0");
+  refused({{"attn_scale", -1}}, "how much queries grow");
+  refused({{"moe_layers", 3}}, "'moe_layers' should be a list of layers");
+  refused({{"no_rope_layers", {1}}}, "'no_rope_layers' should be a list with a number for every");
+  refused({{"no_rope_layer_interval", 0}}, "'no_rope_layer_interval' should be a number above 0");
+  refused({{"layer_types",
+            {"sliding_attention", "full_attention", "full_attention", "full_attention"}}},
+          "chunked_attention or full_attention");
+}
+
 TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
   ExpectConfigProblem(
       {{"model_type", "mamba"}},
       "cohere, deepseek_v2, deepseek_v3, falcon, gemma, gemma2, gemma3_text, gpt2, gpt_neox, "
-      "gpt_oss, granite, idefics3, llama, "
+      "gpt_oss, granite, idefics3, llama, llama4, llama4_text, "
       "mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, "
       "smollm3, smolvlm, stablelm and starcoder2",
       ErrorCode::kUnsupported);

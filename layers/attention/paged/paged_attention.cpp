@@ -309,7 +309,7 @@ class PagedAttention final : public PagedAttentionBase {
         attention.distances = bias_.dim(1);
         attention.bias[r] = far_first_.data() + head * attention.distances;
       }
-      attention.first[r] = window_ > 0 ? std::max<int64_t>(0, attention.last[r] - window_ + 1) : 0;
+      attention.first[r] = FirstSeen(attention.last[r]);
       attention.begin = std::min(attention.begin, attention.first[r]);
       attention.end = std::max(attention.end, attention.last[r] + 1);
     }
@@ -341,7 +341,8 @@ OORT_LAYERS(paged_attention) {
           "Causal attention with grouped heads: writes keys and values (tokens, "
           "kv_heads * head_dim) of the new tokens into the blocks of their sequences, "
           "then lets each query see all tokens of its sequence up to its own, or the "
-          "last `window` of them. With angles, queries and keys turn first, as in "
+          "last `window` of them; chunked: those since the last multiple of `window`. With angles, "
+          "queries and keys turn first, as in "
           "oort.Rotary. sinks: of each head a score that takes its share of the softmax "
           "without a value. distance_bias: (heads, distances), what is added to the score of a "
           "token so far before the query, of those further away as of the last. Sequences and "
@@ -370,6 +371,7 @@ OORT_LAYERS(paged_attention) {
           .AtLeast(0)
           .Int("window", 0)
           .AtLeast(0)
+          .Bool("chunked", false)
           .Bool("interleaved", false)
           .OptionalAttribute("sinks", kF32Only)
           .OptionalAttribute("distance_bias", kF32Only)

@@ -30,6 +30,7 @@ class PagedAttentionBase : public Layer {
         head_dim_(init.Int("head_dim")),
         first_query_(init.Int("first_query")),
         window_(init.Int("window")),
+        chunked_(init.Bool("chunked")),
         scale_(static_cast<float>(init.Float("scale"))),
         softcap_(static_cast<float>(init.Float("softcap"))),
         sinks_(init.Weight("sinks")),
@@ -119,6 +120,12 @@ class PagedAttentionBase : public Layer {
     return {*sequences, *sequences->cache()};
   }
 
+  /// The first token that the one at `last` sees.
+  int64_t FirstSeen(int64_t last) const {
+    if (window_ == 0) return 0;
+    return chunked_ ? last / window_ * window_ : std::max<int64_t>(0, last - window_ + 1);
+  }
+
   /// Heads of queries that share a head of keys, as far as they are here.
   struct Group {
     int64_t first = 0, count = 0;
@@ -135,6 +142,7 @@ class PagedAttentionBase : public Layer {
   int64_t group_ = 1;    ///< heads of queries for each of keys, in the whole model
   int64_t first_query_;  ///< where the first one is in its group
   int64_t window_;
+  bool chunked_;  ///< windows do not slide
   float scale_, softcap_;
   Tensor sinks_;  ///< of each head: a score that takes part in the softmax, but has no value
   Tensor bias_;   ///< (heads, distances): what is added to scores of tokens so far away

@@ -42,6 +42,7 @@ struct MixtureRule {
   bool normalized = false;
   double limit = 0;
   bool biased = false;
+  bool scales_inputs = false;  // by the sigmoid
 };
 
 /// What one expert makes of a row.
@@ -86,8 +87,14 @@ Tensor MixtureOf(const MixtureWeights& w, const MixtureRule& rule, const Tensor&
     }
     for (int64_t i = 0; i < rule.used; ++i) {
       const int64_t expert = order[static_cast<size_t>(i)];
-      const std::vector<double> out = ExpertOf(w, rule, expert, row.data());
-      for (size_t j = 0; j < out.size(); ++j) sum[j] += out[j] * std::exp(logits[expert]) / all;
+      std::vector<double> in = row;
+      double weight = std::exp(logits[expert]) / all;
+      if (rule.scales_inputs) {
+        for (double& number : in) number /= 1 + std::exp(-logits[expert]);
+        weight = 1;
+      }
+      const std::vector<double> out = ExpertOf(w, rule, expert, in.data());
+      for (size_t j = 0; j < out.size(); ++j) sum[j] += out[j] * weight;
     }
     for (size_t j = 0; j < sum.size(); ++j) {
       y.data<float>()[token * kWidth + static_cast<int64_t>(j)] = static_cast<float>(sum[j]);
@@ -102,6 +109,7 @@ OperatorCase MixtureCase(const MixtureWeights& w, const MixtureRule& rule) {
   op.Param("experts", std::to_string(kExperts)).Param("used", std::to_string(rule.used));
   op.Param("normalized", rule.normalized ? "True" : "False").Param("activation", "silu");
   op.Param("limit", std::to_string(rule.limit));
+  if (rule.scales_inputs) op.Param("scales_inputs", "True").Param("sigmoid", "True");
   op.Attribute("weight", w.gate).Attribute("weight_1", w.up).Attribute("weight_2", w.down);
   if (rule.biased) {
     op.Attribute("bias", w.gate_bias).Attribute("bias_1", w.up_bias);
@@ -135,6 +143,17 @@ TEST(ExpertMixture, HoldsProductsToALimit) {
   const Tensor router = RandomTensor(DType::kF32, {6, kExperts}, 8, -3, 3);
   MixtureCase(w, rule).Input(x).Input(router).ExpectOutputs({MixtureOf(w, rule, x, router, {})},
                                                             {2e-4, 2e-4});
+}
+
+TEST(ExpertMixture, WeightsMayScaleInputs) {
+  const MixtureWeights w;
+  for (const int64_t tokens : {1, 9}) {
+    const Tensor x = RandomTensor(DType::kF32, {tokens, kWidth}, 7);
+    const Tensor router = RandomTensor(DType::kF32, {tokens, kExperts}, 8, -3, 3);
+    const MixtureRule rule{.used = 2, .scales_inputs = true};
+    MixtureCase(w, rule).Input(x).Input(router).ExpectOutputs({MixtureOf(w, rule, x, router, {})},
+                                                              {2e-4, 2e-4});
+  }
 }
 
 TEST(ExpertMixture, SaysWhatDoesNotFit) {

@@ -11,6 +11,7 @@
 #include "cuda/tiles.h"
 #include "layers/attention/paged/cuda/device_paged_attention.h"
 #include "layers/attention/paged/cuda/fp8.h"
+#include "layers/attention/paged/cuda/seen_tokens.h"
 
 namespace oort::cuda::attention_tiles {
 
@@ -133,14 +134,15 @@ __device__ __forceinline__ void Weigh(const AttentionArgs& a, int first_key,
                                       RunningRows<kDim>& rows) {
   const int t = threadIdx.x % 4;
   float largest[2] = {rows.largest[0], rows.largest[1]};
+  const int first[2] = {FirstSeen(a, position[0]), FirstSeen(a, position[1])};
 #pragma unroll
   for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int key = first_key + n * 8 + 2 * t + i % 2, last = position[i / 2];
+      const int key = first_key + n * 8 + 2 * t + i % 2;
       float score = scores[n][i] * a.scale;
       if (a.softcap > 0) score = a.softcap * tanhf(score / a.softcap);
-      const bool seen = key <= last && (a.window == 0 || last - key < a.window);
+      const bool seen = key <= position[i / 2] && key >= first[i / 2];
       scores[n][i] = seen ? score : kLowest;
       largest[i / 2] = fmaxf(largest[i / 2], scores[n][i]);
     }

@@ -7,6 +7,7 @@
 
 #include "layers/attention/paged/cuda/attention_elements.h"
 #include "layers/attention/paged/cuda/device_paged_attention.h"
+#include "layers/attention/paged/cuda/seen_tokens.h"
 
 namespace oort::cuda::attention {
 
@@ -40,7 +41,7 @@ struct View {
     const int first_block = row == 0 ? 0 : a.sequences.first_blocks[row];
     table = a.sequences.blocks + first_block;
     entries = a.sequences.most_blocks - first_block;
-    first = a.window > 0 ? max(0, newest + 1 - a.window) : 0;
+    first = FirstSeen(a, newest);
     token_stride = a.head_dim;
     keys =
         static_cast<const Element*>(a.kv.keys) + head * a.kv.head_stride + threadIdx.x % kLanes * 8;

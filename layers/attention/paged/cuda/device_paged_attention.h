@@ -35,7 +35,8 @@ struct AttentionArgs {
   int pairs = 0;
   bool interleaved = false;
   float scale = 1, softcap = 0;
-  int window = 0;  ///< keys that a token sees, itself included; 0 for all
+  int window = 0;        ///< keys that a token sees, itself included; 0 for all
+  bool chunked = false;  ///< those since the last multiple of `window`
   float* out = nullptr;
   DeviceSequences sequences;
   DeviceKv kv;

@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   // Positions and block tables are not written by the kernels of the step.
   const int newest = a.sequences.positions[row];
   const int32_t* table = a.sequences.blocks + a.sequences.first_blocks[row];
-  const int first = a.window > 0 ? max(0, newest + 1 - a.window) / kKeys : 0;
+  const int first = FirstSeen(a, newest) / kKeys;
   const int blocks = newest / kKeys + 1;
   WaitForPredecessor();
 

@@ -86,6 +86,7 @@ class CudaPagedAttention final : public PagedAttentionBase {
     call.scale = scale_;
     call.softcap = softcap_;
     call.window = static_cast<int>(std::min<int64_t>(window_, INT32_MAX));
+    call.chunked = chunked_;
     call.out = outputs[0].AsTensor().data<float>();
     call.kv = KvOf(batch.cache);
     return call;

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__
   const int32_t* table = a.sequences.blocks + a.sequences.first_blocks[first_row];
   const int start = a.sequences.positions[first_row];  // rows are neighbours from here on
   const int end = start + end_row - first_row;
-  const int lowest = a.window > 0 ? max(0, start + 1 - a.window) : 0;
+  const int lowest = FirstSeen(a, start);
   const int first_tile = lowest / kKeys, tiles = (end + kKeys - 1) / kKeys;
 
   const auto fetch = [&](int tile) {

@@ -27,6 +27,7 @@ struct CachedCase {
   std::vector<float> sinks = {};
   int64_t group = 0, first_query = 0;
   std::vector<float> bias = {};  // of each head and distance
+  bool chunked = false;
 
   Graph Build() const {
     Operator op;
@@ -38,6 +39,7 @@ struct CachedCase {
     if (group > 0) op.params["group"] = Parameter(std::to_string(group));
     if (group > 0) op.params["first_query"] = Parameter(std::to_string(first_query));
     op.params["window"] = Parameter(std::to_string(window));
+    if (chunked) op.params["chunked"] = Parameter("True");
     op.params["scale"] = Parameter(std::to_string(scale));
     op.params["softcap"] = Parameter(std::to_string(softcap));
     if (fast) op.params["precision"] = Parameter("bf16");
@@ -72,7 +74,9 @@ std::vector<double> AttendInF64(const CachedCase& c, const CachedTokens& t, int6
                                 int64_t head) {
   const int64_t kv = head / (c.heads / c.kv_heads), width = c.kv_heads * c.head_dim;
   const float* q = t.query.data<float>() + (token * c.heads + head) * c.head_dim;
-  const int64_t first = c.window > 0 ? std::max<int64_t>(0, token - c.window + 1) : 0;
+  const int64_t first = c.window == 0 ? 0
+                        : c.chunked   ? token - token % c.window
+                                      : std::max<int64_t>(0, token - c.window + 1);
   std::vector<double> weights;
   double most = -1e300, sum = 0;
   for (int64_t i = first; i <= token; ++i) {
@@ -230,6 +234,23 @@ TEST(PagedAttention, SeesAWindow) {
     ExpectAttention(c, {{40, 1, 6}});
     c.type = KvType::kF16;
     ExpectAttention(c, {{40, 1, 6}});
+  }
+}
+
+// Chunks end within blocks, within what one task computes, and within what one step reads.
+TEST(PagedAttention, SeesItsChunk) {
+  for (const bool fast : {false, true}) {
+    for (int64_t window : {1, 5, 16, 37}) {
+      for (KvType type : kKvTypes) {
+        CachedCase c;
+        c.window = window;
+        c.chunked = true;
+        c.type = type;
+        c.fast = fast;
+        c.head_dim = 32;
+        ExpectAttention(c, {{40, 1, 6, 30, 1, 1, 1, 1, 1, 1}});
+      }
+    }
   }
 }
 

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// What a config must be like, whatever file it came from.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/problems.h"
+#include "oort/error.h"
+#include "parser/checkpoint/families.h"
+
+namespace oort {
+namespace {
+
+/// Collects what is out of range.
+class Ranges {
+ public:
+  void Check(std::string_view what, int64_t value, int64_t most, int64_t least = 1) {
+    if (value >= least && value <= most) return;
+    problems_.Add(ErrorCode::kInvalidModel, std::string(what) + " is " + std::to_string(value) +
+                                                ", not between " + std::to_string(least) + " and " +
+                                                std::to_string(most));
+  }
+  void CheckNumber(std::string_view what, float value, float least) {
+    if (std::isfinite(value) && value >= least) return;
+    problems_.Add(ErrorCode::kInvalidModel,
+                  std::string(what) + " is " + std::to_string(value) + ", no sensible number");
+  }
+  void Require(bool condition, const std::string& message) {
+    if (!condition) problems_.Add(ErrorCode::kInvalidModel, message);
+  }
+  void Throw() const { problems_.Throw("the model's configuration makes no sense"); }
+
+ private:
+  ProblemList problems_;
+};
+
+bool AreFinite(const std::vector<float>& numbers) {
+  for (const float x : numbers) {
+    if (!std::isfinite(x)) return false;
+  }
+  return true;
+}
+
+void CheckRotary(const RotaryConfig& rotary, const DecoderConfig& config, Ranges& ranges) {
+  const auto pairs = static_cast<size_t>(rotary.dims / 2);
+  ranges.Check("the number of rotated dimensions", rotary.dims, config.head_dim, 0);
+  ranges.Require(rotary.dims % 2 == 0 && rotary.frequencies.size() == pairs &&
+                     (rotary.long_frequencies.empty() || rotary.long_frequencies.size() == pairs),
+                 "the rotary embedding has not one frequency for two dimensions");
+  ranges.Require(AreFinite(rotary.frequencies) && AreFinite(rotary.long_frequencies) &&
+                     std::isfinite(rotary.magnitude) && std::isfinite(rotary.long_magnitude),
+                 "a frequency of the rotary embedding is not finite");
+}
+
+void CheckExperts(const DecoderConfig& config, Ranges& ranges) {
+  const ExpertsConfig& experts = config.experts;
+  ranges.Check("the number of experts", experts.count, 65536, 0);
+  if (experts.count == 0) return;
+  ranges.Check("the number of experts that a token uses", experts.used, experts.count);
+  ranges.Check("the size of an expert", experts.intermediate, int64_t{1} << 24);
+  ranges.CheckNumber("the limit of an expert's products", experts.limit, 0);
+  ranges.CheckNumber("the scale of experts' weights", experts.scale, 0);
+  ranges.Check("the number of groups of experts", experts.groups, experts.count);
+  ranges.Check("the number of groups that a token uses", experts.groups_used, experts.groups);
+  ranges.Require(experts.groups < 1 || experts.count % experts.groups != 0
+                     ? false
+                     : experts.used <= experts.count / experts.groups * experts.groups_used,
+                 std::to_string(experts.used) + " of " + std::to_string(experts.count) +
+                     " experts cannot come from " + std::to_string(experts.groups_used) + " of " +
+                     std::to_string(experts.groups) + " groups");
+  ranges.Check("the size of the shared expert", experts.shared_intermediate, int64_t{1} << 24, 0);
+}
+
+void CheckLatent(const LatentConfig& latent, Ranges& ranges) {
+  constexpr int64_t kMost = int64_t{1} << 16;
+  if (latent.rank == 0) return;
+  ranges.Check("the rank of keys and values", latent.rank, kMost);
+  ranges.Check("the rank of queries", latent.query_rank, kMost, 0);
+  ranges.Check("the part of a head that does not turn", latent.plain, kMost);
+  ranges.Check("the part of a head that turns", latent.turned, kMost);
+  ranges.Check("the size of a head's value", latent.value, kMost);
+}
+
+/// Layers that differ from the others by their family's rule, where no file has said so already.
+void FinishRotary(const Family& family, DecoderConfig& config) {
+  using LayerRotary = DecoderConfig::LayerRotary;
+  const bool local = family.local_rotary_base > 0;
+  if (!config.layer_rotary.empty() || (!local && family.rotary_period == 0)) return;
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const bool none = family.rotary_period > 0 && (i + 1) % family.rotary_period == 0;
+    const bool windowed = local && config.windows[static_cast<size_t>(i)] > 0;
+    config.layer_rotary.push_back(none       ? LayerRotary::kNone
+                                  : windowed ? LayerRotary::kLocal
+                                             : LayerRotary::kUsual);
+  }
+}
+
+}  // namespace
+
+void FinishConfig(DecoderConfig& config) {
+  Ranges ranges;
+  ranges.Check("the size of the vocabulary", config.vocabulary, (int64_t{1} << 31) - 1);
+  ranges.Check("the hidden size", config.hidden, int64_t{1} << 20);
+  ranges.Check("the number of layers", config.layers, 4096);
+  ranges.Check("the number of attention heads", config.heads, int64_t{1} << 16);
+  ranges.Check("the number of key and value heads", config.kv_heads, int64_t{1} << 16);
+  ranges.Check("the size of a head", config.head_dim, int64_t{1} << 16);
+  ranges.Check("the size of the feed-forward layer", config.intermediate, int64_t{1} << 24);
+  ranges.Check("the context length", config.context, (int64_t{1} << 31) - 1);
+  ranges.Require(config.kv_heads < 1 || config.heads % config.kv_heads == 0,
+                 std::to_string(config.heads) + " attention heads cannot share " +
+                     std::to_string(config.kv_heads) + " key and value heads evenly");
+  ranges.CheckNumber("the epsilon of the norms", config.norm_epsilon, 0);
+  ranges.CheckNumber("the scale of the embeddings", config.embedding_scale, 0);
+  ranges.CheckNumber("the scale of attention", config.attention_scale, 0);
+  ranges.CheckNumber("the softcap of attention", config.attention_softcap, 0);
+  ranges.CheckNumber("the softcap of the logits", config.final_softcap, 0);
+  ranges.CheckNumber("the scale of what layers add", config.residual_scale, 0);
+  ranges.CheckNumber("the scale of the logits", config.logit_scale, 0);
+  CheckRotary(config.rotary, config, ranges);
+  CheckRotary(config.local_rotary, config, ranges);
+  CheckExperts(config, ranges);
+  CheckLatent(config.latent, ranges);
+  ranges.Check("the length that queries grow by", config.temperature.length, (int64_t{1} << 31) - 1,
+               0);
+  ranges.CheckNumber("how much queries grow", config.temperature.scale, 0);
+  for (const int64_t window : config.windows) {
+    ranges.Check("the attention window", window, INT64_MAX, 0);
+  }
+  ranges.Throw();
+  if (config.attention_scale == 0) {
+    config.attention_scale =
+        static_cast<float>(1 / std::sqrt(static_cast<double>(config.head_dim)));
+  }
+  config.windows.resize(static_cast<size_t>(config.layers));
+  FinishRotary(FamilyOf(config), config);
+}
+
+}  // namespace oort

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""What the families of transformers and what GGUF call tensors, for make_checkpoints.py."""
+
+# What llama's layout calls the tensors that other families name otherwise.
+LLAMA_NAMES = {
+    "wte": "embed_tokens", "wpe": "embed_positions", "ln_f": "norm", "ln_1": "input_layernorm", "ln_2": "post_attention_layernorm",
+    "attn.c_attn": "self_attn.qkv_proj", "attn.c_proj": "self_attn.o_proj", "mlp.c_fc": "mlp.up_proj", "mlp.c_proj": "mlp.down_proj",
+    "word_embeddings": "embed_tokens", "ln_attn": "input_layernorm", "ln_mlp": "post_attention_layernorm",
+    "self_attention.query_key_value": "self_attn.qkv_proj", "self_attention.dense": "self_attn.o_proj", "mlp.dense_h_to_4h": "mlp.up_proj",
+    "mlp.dense_4h_to_h": "mlp.down_proj", "embed_in": "embed_tokens", "embed_out": "lm_head", "final_layer_norm": "norm",
+    "attention.query_key_value": "self_attn.qkv_proj", "attention.dense": "self_attn.o_proj", "final_layernorm": "norm",
+    "self_attn.dense": "self_attn.o_proj", "mlp.fc1": "mlp.up_proj", "mlp.fc2": "mlp.down_proj",
+    "mlp.router": "mlp.gate", "self_attn.q_a_layernorm": "self_attn.q_a_norm", "self_attn.kv_a_layernorm": "self_attn.kv_a_norm",
+    "mlp.shared_experts.gate_proj": "mlp.shared_expert.gate_proj", "mlp.shared_experts.up_proj": "mlp.shared_expert.up_proj",
+    "mlp.shared_experts.down_proj": "mlp.shared_expert.down_proj",
+    "feed_forward.router": "mlp.gate", "feed_forward.gate_proj": "mlp.gate_proj", "feed_forward.up_proj": "mlp.up_proj",
+    "feed_forward.down_proj": "mlp.down_proj", "feed_forward.shared_expert.gate_proj": "mlp.shared_expert.gate_proj",
+    "feed_forward.shared_expert.up_proj": "mlp.shared_expert.up_proj", "feed_forward.shared_expert.down_proj": "mlp.shared_expert.down_proj",
+    "feed_forward.experts.gate_proj": "mlp.experts.gate_proj", "feed_forward.experts.up_proj": "mlp.experts.up_proj",
+    "feed_forward.experts.down_proj": "mlp.experts.down_proj",
+}  # fmt: skip
+# What GGUF calls them.
+TOP = {"embed_tokens": "token_embd", "embed_positions": "position_embd", "norm": "output_norm", "lm_head": "output"}
+LAYER = {
+    "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+    "self_attn.qkv_proj": "attn_qkv", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
+    "mlp.gate": "ffn_gate_inp", "mlp.experts.gate_proj": "ffn_gate_exps", "mlp.experts.up_proj": "ffn_up_exps", "mlp.experts.down_proj": "ffn_down_exps",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "self_attn.sinks": "attn_sinks",
+    "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_norm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
+    "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_norm": "attn_kv_a_norm", "self_attn.kv_b_proj": "attn_kv_b",
+    "self_attn.k_b_proj": "attn_k_b", "self_attn.v_b_proj": "attn_v_b", "mlp.gate_correction": "exp_probs_b",
+    "mlp.gate_up_proj": "ffn_up", "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
+}  # fmt: skip
+
+
+def name_parts(name):
+    """The number of a layer or None, the name in the layout of llama, and the ending."""
+    *parts, ending = name.split(".")
+    if parts[0] in ("model", "transformer", "gpt_neox"):
+        parts = parts[1:]
+    layer = parts[1] if parts[0] in ("layers", "h") else None
+    stem = ".".join(parts[2:] if layer else parts)
+    return layer, LLAMA_NAMES.get(stem, stem), ending
