@@ -19,8 +19,10 @@ class SequenceTable;  // layers/attention/paged/sequence_table.h
 }
 
 /// How keys and values are kept. kInt8 has a scale for each token and head. kFp8 (e4m3: three bits
-/// behind the point, up to 448) has none, and is for a GPU alone.
-enum class KvType : unsigned char { kF32, kF16, kInt8, kFp8 };
+/// behind the point, up to 448) has none, and is for a GPU alone. kK6V4 has keys of 6 bits around
+/// what the first token of their block has, and values of 4 bits, both in groups of 32 elements; it
+/// is for the CPU alone.
+enum class KvType : unsigned char { kF32, kF16, kInt8, kFp8, kK6V4 };
 std::string_view Name(KvType type);
 /// Throws kInvalidArgument unless it is a name of one.
 KvType KvTypeOf(std::string_view name);
@@ -54,10 +56,11 @@ class KvCache {
 
   /// Where a layer's keys of one head stand in a block: (head_dim, kBlockTokens), a row for each
   /// element, so that scores of all tokens are made at once. Values: (kBlockTokens, head_dim). Of
-  /// kInt8 the kBlockTokens scales of the tokens, f32, stand behind the elements.
+  /// kInt8 the kBlockTokens scales of the tokens, f32, stand behind the elements. Of kK6V4 see
+  /// layers/attention/paged/cpu/k6v4_layout.h.
   std::byte* Keys(int64_t layer, int32_t block, int64_t head) const;
   std::byte* Values(int64_t layer, int32_t block, int64_t head) const {
-    return Keys(layer, block, head) + side_bytes_;
+    return Keys(layer, block, head) + key_bytes_;
   }
 
   /// Copies all that a block holds into another one: on a GPU in the order of `stream`, which is
@@ -67,8 +70,8 @@ class KvCache {
  private:
   KvShape shape_;
   int64_t blocks_ = 0;
-  size_t side_bytes_ = 0;   // keys or values of one head in a block
-  size_t block_bytes_ = 0;  // of one layer
+  size_t key_bytes_ = 0;    // of one head in a block
+  size_t head_bytes_ = 0;   // with its values
   size_t layer_bytes_ = 0;  // of all blocks
   std::shared_ptr<Buffer> buffer_;
 };

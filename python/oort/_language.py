@@ -155,7 +155,7 @@ class LanguageModel:
     exact           whether activations stay f32 throughout
     threads         0 for as many as the process may use
     cache_tokens    of all requests together; 0: the model's context, at most 8192
-    kv              how keys and values are kept: "f32", "f16", "int8" or, on a GPU, "fp8"
+    kv              how keys and values are kept: "f32", "f16", "int8", on a CPU "k6v4", on a GPU "fp8"
     memory_limit    bytes of weights, activations and cache together; 0: no limit
     deterministic   each answer to the last bit as if it were alone
     reuse_prefixes  whether prompts begin with what was read of others; None: unless deterministic

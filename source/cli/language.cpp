@@ -78,12 +78,13 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
            "--exact keeps activations in f32, --fast rounds them in products (default: --fast; on "
            "a GPU --exact for models below 512 MB, and for t5 and bart)");
   device.Add(app);
-  app.add_option(
-         "--kv", kv,
-         "How keys and values are kept: f32, f16, int8 or, on a GPU, fp8 (default: f16; f32 "
-         "with --exact)")
+  app.add_option("--kv", kv,
+                 "How keys and values are kept: f32, f16, int8, on a CPU k6v4 (keys of 6 bits, "
+                 "values of 4) "
+                 "or, on a GPU, fp8 (default: f16; f32 "
+                 "with --exact)")
       ->type_name("NAME")
-      ->check(CLI::IsMember({"f32", "f16", "int8", "fp8"}));
+      ->check(CLI::IsMember({"f32", "f16", "int8", "fp8", "k6v4"}));
   AddThreads(app, threads);
 }
 

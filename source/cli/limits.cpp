@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/limits_report.h"
@@ -13,6 +15,7 @@
 #include "llm/exactness.h"
 #include "oort/engine.h"
 #include "oort/error.h"
+#include "oort/kv_cache.h"
 
 namespace oort::cli {
 
@@ -28,7 +31,9 @@ using limits::Machine;
 struct LimitsOptions {
   std::string config, plot;
   std::vector<std::string> machines{"this"};
-  std::vector<double> weights{16, 8, 6, 4}, caches{16, 8};
+  std::vector<double> weights{16, 8, 6, 4};
+  std::vector<std::string> kinds{"16", "8"};  ///< of caches: bits, or names of --kv
+  std::vector<double> caches;                 ///< their bits for this model
   double prompt = 512, context = 4096, memory = 0, bandwidth = 0, tflops = 0;
   double layer_overhead = 0;  ///< microseconds
   int64_t group = 32;
@@ -337,11 +342,44 @@ void WritePlot(const LimitsReport& report, const std::string& path) {
   WriteTextFile(path, html ? LimitsHtml(report) : LimitsSvg(report));
 }
 
-int RunLimits(const LimitsOptions& options) {
+/// Whether it is a number of bits; such a number is within the same bounds as for weights.
+std::optional<double> BitsOf(const std::string& kind) {
+  double bits = 0;
+  const char* const end = kind.data() + kind.size();
+  const auto parsed = std::from_chars(kind.data(), end, bits);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !(bits >= 1 && bits <= 64)) return {};
+  return bits;
+}
+
+std::string CheckKind(const std::string& kind) {
+  if (BitsOf(kind)) return {};
+  try {
+    KvTypeOf(kind);
+  } catch (const Error&) {
+    return "neither 1 to 64 bits nor one of f32, f16, int8, fp8 and k6v4: '" + kind + "'";
+  }
+  return {};
+}
+
+/// What a number takes in a cache. int8 counts as 8, as everywhere here: its scales come on top
+/// where memory is counted. Of k6v4 they are part of it, since they are a tenth.
+double BitsOf(const std::string& kind, const limits::ModelShape& shape) {
+  if (const auto bits = BitsOf(kind)) return *bits;
+  const KvType type = KvTypeOf(kind);
+  if (type == KvType::kF32) return 32;
+  if (type != KvType::kK6V4) return type == KvType::kF16 ? 16 : 8;
+  const double numbers = 2.0 * KvCache::kBlockTokens * static_cast<double>(shape.head_dim);
+  return 8 * static_cast<double>(KvCache::BlockBytes({1, 1, shape.head_dim, type})) / numbers;
+}
+
+int RunLimits(LimitsOptions options) {
   if (options.list) return PrintMachines();
   if (options.config.empty()) throw UsageError("limits needs a MODEL");
   LimitsReport report;
   report.shape = limits::ShapeOfModel(options.config);
+  for (const std::string& kind : options.kinds) {
+    options.caches.push_back(BitsOf(kind, report.shape));
+  }
   std::filesystem::path path = std::filesystem::path(options.config).lexically_normal();
   if (path.filename() == "config.json") path = path.parent_path();
   if (path.filename().empty()) path = path.parent_path();
@@ -385,9 +423,11 @@ Action AddLimits(CLI::App& app) {
   app.add_option("--weights", o.weights, "Bits of a weight")
       ->delimiter(',')
       ->check(CLI::Range(1.0, 64.0));
-  app.add_option("--kv", o.caches, "Bits of a number in the cache")
+  app.add_option("--kv", o.kinds,
+                 "Bits of a number in the cache, or how it is kept: f32, f16, int8, fp8, k6v4")
       ->delimiter(',')
-      ->check(CLI::Range(1.0, 64.0));
+      ->type_name("KIND,…")
+      ->check(CheckKind);
   app.add_option("--group", o.group, "Weights of 8 and 4 bits that share a scale")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));

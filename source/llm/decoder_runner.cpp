@@ -24,6 +24,11 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
         "keys and values are kept as fp8 on a GPU alone, and attention of this model runs on "
         "the CPU: int8 takes as little there");
   }
+  if (!on_host && type == KvType::kK6V4) {
+    throw Error(ErrorCode::kUnsupported,
+                "keys and values are kept as k6v4 on a CPU alone, and attention of this model runs "
+                "on a GPU: int8 and fp8 are what it has");
+  }
   // A GPU has one more, for rows that fill up a step.
   const int64_t blocks = KvCache::BlocksFor(tokens) + (on_host ? 0 : 1);
   const size_t bytes = KvCache::Bytes(shape, blocks);

@@ -123,7 +123,7 @@ RankMessage RankMessage::Read(std::span<const std::byte> bytes) {
   switch (message.command) {
     case RankCommand::kOpen: {
       const uint8_t kv = in.Get<uint8_t>();
-      if (kv > static_cast<uint8_t>(KvType::kFp8)) MessageReader::Refuse();
+      if (kv > static_cast<uint8_t>(KvType::kK6V4)) MessageReader::Refuse();
       message.kv = static_cast<KvType>(kv);
       message.cache_tokens = in.Get<int64_t>();
       message.threads = in.Get<int32_t>();

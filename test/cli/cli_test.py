@@ -541,6 +541,11 @@ class LimitsTest(Case):
         for row in memory.values():
             self.assertEqual(row["total"], row["weights"] + row["cache"] + row["activations"])
         small = self.write("small/config.json", json.dumps({**self.QWEN, "num_hidden_layers": 2, "vocab_size": 1000}))
+        report = self.json("limits", config, "--machine", "h200", "--weights", "4", "--kv", "16,int8,k6v4")
+        bytes_of = report["kv_bytes_per_position"]
+        self.assertEqual(bytes_of["8"], bytes_of["16"] / 2)
+        self.assertEqual(bytes_of["6.031"], bytes_of["16"] * 6.03125 / 16)
+        self.assertIn("neither 1 to 64 bits nor one of", self.oort("limits", config, "--kv", "int3", code=2).err)
         report = self.json("limits", small, "--machine", "h200", "--weights", "4")
         self.assertEqual([row["precision"] for row in report["gpu_memory"]], ["w4kv16", "w4kv32", "w4kv8"])
         text = self.oort("limits", config, "--machine", "h200").out

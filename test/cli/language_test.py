@@ -443,7 +443,7 @@ class PerplexityTest(LanguageCase):
         same = self.json("perplexity", STORYTELLER, text, "--reference", STORYTELLER, *PARITY)
         self.assertLess(abs(same["kl_divergence"]), 1e-6)
         self.assertEqual(same["top1_agreement_percent"], 100)
-        for option in (["--kv", "int8"], ["--weights", "int8"]):
+        for option in (["--kv", "int8"], ["--kv", "k6v4"], ["--weights", "int8"]):
             # They are for the model that is judged, and not for the reference.
             other = self.json("perplexity", STORYTELLER, text, "--reference", STORYTELLER, "--exact", *option)
             self.assertGreater(other["kl_divergence"], 0, option)

@@ -179,7 +179,7 @@ TEST(EncoderDecoder, EndsWhereTheModelDoes) {
 TEST(EncoderDecoder, RunsFastToo) {
   const json::Json want = TextAnswersOf("t5");
   const auto model = LanguageModel::Load(kTextModels / "t5", {.exact = false});
-  for (const KvType kv : {KvType::kF16, KvType::kInt8, KvType::kF32}) {
+  for (const KvType kv : {KvType::kF16, KvType::kInt8, KvType::kK6V4, KvType::kF32}) {
     Engine engine(model, {.threads = 2, .kv = kv});
     const auto text = want["answers"][0]["text"].get<Tokens>();
     EXPECT_EQ(engine.Generate(Asked(text, 30)).tokens.size(), 30U);

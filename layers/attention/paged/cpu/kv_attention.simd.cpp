@@ -19,7 +19,9 @@ inline void VectorScores(const KvAttention& a, const std::byte* keys, int first,
   Unroll<rows>([&](auto r) { Unroll<width>([&](auto i) { sums[r][i] = Vec(0.0f); }); });
   AddSteps<rows, width>(
       a.head_dim,
-      [&](int64_t d, int i) { return LoadKv<type>(keys, d * kTokens + (first + i) * Vec::kWidth); },
+      [&](int64_t d, int i) {
+        return LoadKey<type>(keys, a.head_dim, d, (first + i) * Vec::kWidth);
+      },
       [&](int r) { return a.query[r]; }, sums);
   const Vec scale(a.scale);
   Unroll<width>([&](auto i) {
@@ -51,7 +53,7 @@ inline void AddValues(const KvAttention& a, const std::byte* values, int64_t d, 
   });
   AddSteps<rows, width>(
       tokens,
-      [&](int64_t t, int i) { return LoadKv<type>(values, t * a.head_dim + d + i * Vec::kWidth); },
+      [&](int64_t t, int i) { return LoadValue<type>(values, a.head_dim, t, d + i * Vec::kWidth); },
       [&](int r) { return weights[r] + at; }, sums);
   Unroll<rows>([&](auto r) {
     Unroll<width>([&](auto i) { sums[r][i].Store(a.sums[r] + d + i * Vec::kWidth); });
@@ -60,8 +62,11 @@ inline void AddValues(const KvAttention& a, const std::byte* values, int64_t d, 
 
 /// The last elements of a head, which do not fill a vector.
 template <KvType type>
-inline float ElementAt(const std::byte* values, int64_t index) {
-  if constexpr (type == KvType::kF32) {
+inline float ElementAt(const std::byte* values, int64_t head_dim, int64_t token, int64_t d) {
+  const int64_t index = token * head_dim + d;
+  if constexpr (type == KvType::kK6V4) {
+    return ElementOfV4(values, K6V4Layout(head_dim), token, d);
+  } else if constexpr (type == KvType::kF32) {
     float value;
     std::memcpy(&value, values + 4 * index, 4);
     return value;
@@ -95,7 +100,7 @@ inline void BlockValues(const KvAttention& a, const std::byte* values, int token
   }
   for (; d < a.head_dim; ++d) {
     for (int t = 0; t < tokens; ++t) {
-      const float value = ElementAt<type>(values, t * a.head_dim + d);
+      const float value = ElementAt<type>(values, a.head_dim, t, d);
       Unroll<rows>([&](auto r) { a.sums[r][d] += weights[r][at + t] * value; });
     }
   }
@@ -145,6 +150,7 @@ void AttendAny(KvAttention& a) {
     case KvType::kF32: return AttendType<KvType::kF32>(a);
     case KvType::kF16: return AttendType<KvType::kF16>(a);
     case KvType::kInt8: return AttendType<KvType::kInt8>(a);
+    case KvType::kK6V4: return AttendType<KvType::kK6V4>(a);
     case KvType::kFp8: break;  // refused before
   }
 }

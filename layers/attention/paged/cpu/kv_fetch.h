@@ -20,9 +20,14 @@ inline int64_t StepCount(int64_t block, int64_t last_block) {
 /// Prefetches keys and values. Blocks of a paged cache lie too far apart for the processor to
 /// predict where the next one is.
 template <KvType type>
-inline void FetchSide(const std::byte* side, int64_t head_dim) {
+inline void FetchSide(const std::byte* side, int64_t head_dim, bool values) {
   constexpr int64_t kBytes = type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1;
-  for (int64_t at = 0; at < head_dim * kTokens * kBytes; at += 64) {
+  int64_t bytes = head_dim * kTokens * kBytes;
+  if constexpr (type == KvType::kK6V4) {
+    const K6V4Layout layout(head_dim);
+    bytes = values ? layout.value_bytes() : layout.key_bytes();
+  }
+  for (int64_t at = 0; at < bytes; at += 64) {
     __builtin_prefetch(side + at, 0, 2);
   }
 }
@@ -44,7 +49,7 @@ struct FetchAhead {
   }
   void One() {
     if (first == end) return;
-    FetchSide<type>(values ? a.blocks[next].values : a.blocks[next].keys, a.head_dim);
+    FetchSide<type>(values ? a.blocks[next].values : a.blocks[next].keys, a.head_dim, values);
     ++next;
     if (next < first + StepCount(first, end)) return;
     if (values) first = next;

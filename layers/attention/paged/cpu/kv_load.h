@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cpu/vec.h"
+#include "layers/attention/paged/cpu/kv_load_k6v4.h"
 #include "layers/quantized_linear/cpu/quantized_scales.h"
 #include "oort/kv_cache.h"
 
@@ -15,6 +16,7 @@ inline constexpr int kTokens = static_cast<int>(KvCache::kBlockTokens);
 /// Vec::kWidth elements from element `index` on.
 template <KvType type>
 [[gnu::always_inline]] inline Vec LoadKv(const std::byte* p, int64_t index) {
+  static_assert(type == KvType::kF32 || type == KvType::kF16 || type == KvType::kInt8);
   if constexpr (type == KvType::kF32) {
     return LoadFloat(p + 4 * index, 0);
   } else if constexpr (type == KvType::kF16) {
@@ -34,6 +36,29 @@ template <KvType type>
 #else
     return Vec(static_cast<float>(static_cast<int8_t>(p[index])));
 #endif
+  }
+}
+
+/// Element d of the keys of Vec::kWidth tokens; of int8 without the tokens' scales.
+template <KvType type>
+[[gnu::always_inline]] inline Vec LoadKey(const std::byte* keys, int64_t head_dim, int64_t d,
+                                          int token) {
+  if constexpr (type == KvType::kK6V4) {
+    return LoadK6(keys, K6V4Layout(head_dim), d, token);
+  } else {
+    return LoadKv<type>(keys, d * kTokens + token);
+  }
+}
+
+/// Vec::kWidth elements of a token's values from d on, which is a multiple of that; of int8 without
+/// its scale.
+template <KvType type>
+[[gnu::always_inline]] inline Vec LoadValue(const std::byte* values, int64_t head_dim,
+                                            int64_t token, int64_t d) {
+  if constexpr (type == KvType::kK6V4) {
+    return LoadV4(values, K6V4Layout(head_dim), token, d);
+  } else {
+    return LoadKv<type>(values, token * head_dim + d);
   }
 }
 

@@ -47,6 +47,26 @@ void Unpack(const std::byte* from, int64_t elements, float* to) {
   for (int64_t i = 0; i < elements; i += Vec::kWidth) LoadKv<type>(from, i).Store(to + i);
 }
 
+template <KvType type>
+void UnpackKeys(const std::byte* from, int64_t head_dim, float* to) {
+  if constexpr (type != KvType::kK6V4) return Unpack<type>(from, head_dim * kTokens, to);
+  for (int64_t d = 0; d < head_dim; ++d, to += kTokens) {
+    for (int token = 0; token < kTokens; token += Vec::kWidth) {
+      LoadKey<type>(from, head_dim, d, token).Store(to + token);
+    }
+  }
+}
+
+template <KvType type>
+void UnpackValues(const std::byte* from, int64_t head_dim, float* to) {
+  if constexpr (type != KvType::kK6V4) return Unpack<type>(from, head_dim * kTokens, to);
+  for (int64_t token = 0; token < kTokens; ++token, to += head_dim) {
+    for (int64_t d = 0; d < head_dim; d += Vec::kWidth) {
+      LoadValue<type>(from, head_dim, token, d).Store(to + d);
+    }
+  }
+}
+
 /// Scores of `width` vectors of tokens, from vector `first` of the part on.
 template <KvType type, int rows, int width>
 void VectorScores(const KvManyRows& a, int row, const Part& part, int first) {
@@ -141,7 +161,7 @@ void AttendType(KvManyRows& a) {
     ForParts(block, count, [&](const Part& part) {
       for (int i = 0; i < part.count; ++i) {
         ahead.One();
-        Unpack<type>(a.blocks[part.block + i].keys, elements, a.unpacked() + i * elements);
+        UnpackKeys<type>(a.blocks[part.block + i].keys, a.head_dim, a.unpacked() + i * elements);
       }
       ForRows(a.rows, [&](int row, auto rows) { PartScores<type, rows>(a, row, part); });
     });
@@ -151,7 +171,8 @@ void AttendType(KvManyRows& a) {
     ForParts(block, count, [&](const Part& part) {
       for (int i = 0; i < part.count; ++i) {
         ahead.One();
-        Unpack<type>(a.blocks[part.block + i].values, elements, a.unpacked() + i * elements);
+        UnpackValues<type>(a.blocks[part.block + i].values, a.head_dim,
+                           a.unpacked() + i * elements);
       }
       if constexpr (type == KvType::kInt8) ScaleWeights(a, part);
       // Slots behind the last token hold stale data, so they are not read.
@@ -168,6 +189,7 @@ void Attend(KvManyRows& a) {
     case KvType::kF32: AttendType<KvType::kF32>(a); break;
     case KvType::kF16: AttendType<KvType::kF16>(a); break;
     case KvType::kInt8: AttendType<KvType::kInt8>(a); break;
+    case KvType::kK6V4: AttendType<KvType::kK6V4>(a); break;
     case KvType::kFp8: break;  // refused before
   }
   EndRows(a);

@@ -69,6 +69,7 @@ void RoundBlocks(const KvTiles& a, int64_t block, int count, const TileBuffers& 
     case KvType::kF32: return RoundBlocks<KvType::kF32>(a, block, count, to);
     case KvType::kF16: return RoundBlocks<KvType::kF16>(a, block, count, to);
     case KvType::kInt8: return RoundBlocks<KvType::kInt8>(a, block, count, to);
+    case KvType::kK6V4: return RoundBlocks<KvType::kK6V4>(a, block, count, to);
     case KvType::kFp8: break;  // refused before
   }
 }

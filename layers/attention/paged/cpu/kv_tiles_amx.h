@@ -36,7 +36,7 @@ void RoundKeys(const std::byte* keys, int64_t head_dim, uint16_t* to) {
   Vec scale(1.0f);
   if constexpr (type == KvType::kInt8) scale = LoadFloat(ScalesOf(keys, head_dim), 0);
   const auto at = [&](int64_t d) {
-    const Vec element = LoadKv<type>(keys, d * kTokens);
+    const Vec element = LoadKey<type>(keys, head_dim, d, 0);
     return RoundUpper(type == KvType::kInt8 ? element * scale : element);
   };
   for (int64_t d = 0; d < head_dim; d += 2, to += 2 * kTokens) StorePair(at(d), at(d + 1), to);
@@ -48,7 +48,7 @@ template <KvType type>
 void RoundValues(const std::byte* values, int64_t head_dim, int64_t tokens, uint16_t* to) {
   const auto at = [&](int64_t t, int64_t d) {
     if (t >= tokens) return _mm512_setzero_si512();
-    const Vec element = LoadKv<type>(values, t * head_dim + d);
+    const Vec element = LoadValue<type>(values, head_dim, t, d);
     if constexpr (type != KvType::kInt8) return RoundUpper(element);
     float scale;
     std::memcpy(&scale, ScalesOf(values, head_dim) + 4 * t, 4);

@@ -38,7 +38,7 @@ void RoundQueries(const KvTiles& a, uint16_t* to) {
 template <KvType type>
 void RoundKeys(const std::byte* keys, int64_t head_dim, uint16_t* to) {
   const auto four = [&](int64_t d, int token) {
-    const Vec element = LoadKv<type>(keys, d * kTokens + token);
+    const Vec element = LoadKey<type>(keys, head_dim, d, token);
     if constexpr (type != KvType::kInt8) return element.v;
     return (element * LoadFloat(ScalesOf(keys, head_dim), token)).v;
   };
@@ -65,7 +65,7 @@ void RoundValues(const std::byte* values, int64_t head_dim, int64_t tokens, uint
       scale = Vec(number);
     }
     const auto four = [&](int64_t at) {
-      const Vec element = LoadKv<type>(values, token * head_dim + at);
+      const Vec element = LoadValue<type>(values, head_dim, token, at);
       return type == KvType::kInt8 ? (element * scale).v : element.v;
     };
     return ToBf16(four(d), four(d + 4));

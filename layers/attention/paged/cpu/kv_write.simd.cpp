@@ -7,6 +7,7 @@
 #include "cpu/vec.h"
 #include "layers/attention/paged/cpu/kv_kernels.h"
 #include "layers/attention/paged/cpu/kv_load.h"
+#include "layers/attention/paged/cpu/kv_write_k6v4.h"
 #include "oort/dtype.h"
 
 namespace oort::OORT_ISA {
@@ -122,6 +123,13 @@ int64_t WriteFours(const KvTokens& tokens) {
 
 void Write(const KvTokens& tokens) {
   const int64_t head_dim = tokens.head_dim;
+  if (tokens.type == KvType::kK6V4) {
+    for (int64_t t = 0; t < tokens.count; ++t) {
+      WriteK6(tokens.keys + t * tokens.stride, head_dim, tokens.slot + t, tokens.to_keys);
+      WriteV4(tokens.values + t * tokens.stride, head_dim, tokens.slot + t, tokens.to_values);
+    }
+    return;
+  }
   for (int64_t t = WriteFours(tokens); t < tokens.count; ++t) {
     const int64_t slot = tokens.slot + t;
     WriteSide(tokens.type, tokens.keys + t * tokens.stride, head_dim, slot, slot, kTokens,

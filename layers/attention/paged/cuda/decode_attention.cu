@@ -374,6 +374,7 @@ void LaunchElements(const Stream& stream, const AttentionArgs& args, bool overla
       if constexpr (!kNewest) LaunchLanes<int8_t, kNewest>(stream, args, overlap);
       return;
     case KvType::kFp8: return LaunchLanes<Fp8, kNewest>(stream, args, overlap);
+    case KvType::kK6V4: return;  // refused before
   }
 }
 

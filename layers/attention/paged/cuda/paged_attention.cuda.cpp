@@ -38,6 +38,12 @@ class CudaPagedAttention final : public PagedAttentionBase {
     if (table == nullptr || batch.cache.device().type != DeviceType::kCuda) {
       throw Error(ErrorCode::kInvalidArgument, "the cache is not in the GPU's memory");
     }
+    if (batch.cache.shape().type == KvType::kK6V4) {
+      throw Error(
+          ErrorCode::kUnsupported,
+          "attention on the GPU has keys and values of f32, f16, int8 or fp8, but the cache "
+          "keeps k6v4: that is for a CPU");
+    }
     if (rows == 0) return;
     cuda::AttentionArgs call = CallOf(args, outputs, batch);
     call.sequences = table->device();

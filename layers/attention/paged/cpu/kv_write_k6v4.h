@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// Writes keys in 6 bits and values in 4 (layers/attention/paged/cpu/k6v4_layout.h). Only for
+// kv_write.simd.cpp.
+#pragma once
+
+#include <cstring>
+
+#include "cpu/vec.h"
+#include "layers/attention/paged/cpu/kv_load_k6v4.h"
+#include "oort/dtype.h"
+
+namespace oort::OORT_ISA {
+
+inline constexpr int kKvGroup = static_cast<int>(K6V4Layout::kGroup);
+
+/// The f16 that is nearest, of finite ones; 0 of NaN.
+inline uint16_t FiniteHalf(float value) {
+  constexpr float kMost = 65504;
+  if (!(value >= -kMost)) value = value < 0 ? -kMost : 0;
+  return FloatToHalf(value > kMost ? kMost : value);
+}
+
+/// A group of a head's elements; behind the last one it is filled up with what leaves the smallest
+/// and the largest as they are.
+struct KvGroup {
+  alignas(64) float v[kKvGroup];
+  int count;
+  KvGroup(const float* head, int64_t head_dim, int64_t first)
+      : count(static_cast<int>(head_dim - first < kKvGroup ? head_dim - first : kKvGroup)) {
+    std::memcpy(v, head + first, static_cast<size_t>(count) * sizeof(float));
+    for (int i = count; i < kKvGroup; ++i) v[i] = v[0];
+  }
+
+  /// NaN counts for none.
+  float LargestSize() const {
+    Vec most(0.0f);
+    for (int i = 0; i < kKvGroup; i += Vec::kWidth) most = FastMax(Abs(Vec::Load(v + i)), most);
+    return ReduceMax(most);
+  }
+  /// numbers[i] = (v[i] - from) * factor + shift, rounded, within 0 to `most`; 0 of NaN.
+  void Round(float from, float factor, float shift, float most,
+             int32_t (&numbers)[kKvGroup]) const {
+    for (int i = 0; i < kKvGroup; i += Vec::kWidth) {
+      const Vec steps = Fma(Vec::Load(v + i) - Vec(from), Vec(factor), Vec(shift));
+      float within[Vec::kWidth];
+      FastMin(FastMax(steps, Vec(0.0f)), Vec(most)).Store(within);
+      for (int j = 0; j < Vec::kWidth; ++j) {
+        numbers[i + j] = static_cast<int32_t>(__builtin_rintf(within[j]));
+      }
+    }
+  }
+};
+
+inline float Inverse(float scale) { return scale > 0 ? 1 / scale : 0; }
+
+/// What the first token of a block has is the centre of the keys of all.
+inline void WriteCentre(const KvGroup& keys, K6V4Layout at, int64_t group, std::byte* side) {
+  const float most = keys.LargestSize();
+  const bool usable = most > 0 && most < 3.4e38f;
+  const float scale = usable ? most / K6V4Layout::kCentreMost : 0;
+  const float inverse = usable ? K6V4Layout::kCentreMost / most : 0;
+  std::memcpy(side + at.CentreScales() + 4 * group, &scale, 4);
+  for (int i = 0; i < kKvGroup; ++i) {
+    const float q = __builtin_rintf(keys.v[i] * inverse);
+    side[at.Centres() + group * kKvGroup + i] =
+        static_cast<std::byte>(static_cast<int8_t>(q >= -127 ? q : -127.0f));
+  }
+}
+
+/// The keys of one head of a token for place `slot` of a block.
+inline void WriteK6(const float* head, int64_t head_dim, int64_t slot, std::byte* side) {
+  const K6V4Layout at(head_dim);
+  for (int64_t group = 0; group < at.groups; ++group) {
+    const int64_t first = group * kKvGroup;
+    KvGroup keys(head, head_dim, first);
+    if (slot == 0) WriteCentre(keys, at, group, side);
+    for (int i = 0; i < kKvGroup; ++i) keys.v[i] -= CentreOf(side, at, first + i);
+    const uint16_t scale = FiniteHalf(keys.LargestSize() / K6V4Layout::kKeyMiddle);
+    std::memcpy(side + at.KeyScales(group) + 2 * slot, &scale, 2);
+    int32_t q[kKvGroup];
+    keys.Round(0, Inverse(HalfToFloat(scale)), K6V4Layout::kKeyMiddle, 63, q);
+    for (int i = 0; i < kKvGroup; i += 2) {
+      side[K6V4Layout::LowBits(first + i) + slot] =
+          static_cast<std::byte>((q[i] & 15) | (q[i + 1] & 15) << 4);
+    }
+    for (int i = 0; i < kKvGroup; i += 4) {
+      side[at.HighBits(first + i) + slot] = static_cast<std::byte>(
+          q[i] >> 4 | q[i + 1] >> 4 << 2 | q[i + 2] >> 4 << 4 | q[i + 3] >> 4 << 6);
+    }
+  }
+}
+
+/// Likewise the values.
+inline void WriteV4(const float* head, int64_t head_dim, int64_t slot, std::byte* side) {
+  const K6V4Layout at(head_dim);
+  for (int64_t group = 0; group < at.groups; ++group) {
+    const KvGroup values(head, head_dim, group * kKvGroup);
+    Vec least(3.4e38f), largest(-3.4e38f);
+    for (int i = 0; i < kKvGroup; i += Vec::kWidth) {
+      least = FastMin(Vec::Load(values.v + i), least);
+      largest = FastMax(Vec::Load(values.v + i), largest);
+    }
+    const float low = ReduceMin(least), high = ReduceMax(largest);
+    const uint16_t of_group[2] = {FiniteHalf((high - low) / K6V4Layout::kValueMost),
+                                  FiniteHalf(low)};
+    std::memcpy(side + at.ValueScales(slot, group), of_group, sizeof(of_group));
+    int32_t q[kKvGroup];
+    values.Round(HalfToFloat(of_group[1]), Inverse(HalfToFloat(of_group[0])), 0,
+                 K6V4Layout::kValueMost, q);
+    std::byte* const to = side + at.ValueBits(slot, group * kKvGroup);
+    for (int i = 0; i < 16; ++i) to[i] = static_cast<std::byte>(q[i] | q[i + 16] << 4);
+  }
+}
+
+}  // namespace oort::OORT_ISA

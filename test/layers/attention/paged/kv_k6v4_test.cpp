@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+// Keys of 6 bits and values of 4: what the cache holds, byte for byte, against a plain reference,
+// and attention over it against attention in f64 over the numbers that the reference reads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kit/one_operator_graph.h"
+#include "layers/attention/paged/cpu/k6v4_layout.h"
+#include "oort/dtype.h"
+#include "oort/kv_cache.h"
+#include "oort/oort.h"
+#include "oort/testing.h"
+
+namespace oort {
+namespace {
+
+constexpr int64_t kTokensEach = KvCache::kBlockTokens, kGroup = K6V4Layout::kGroup;
+
+struct LowBitCase {
+  int64_t heads = 2, kv_heads = 1, head_dim = 64;
+  bool fast = false;
+  KvShape shape() const { return {1, kv_heads, head_dim, KvType::kK6V4}; }
+  Graph Build() const {
+    Operator op;
+    op.type = "oort.PagedAttention";
+    op.params["layer"] = Parameter("0");
+    op.params["heads"] = Parameter(std::to_string(heads));
+    op.params["kv_heads"] = Parameter(std::to_string(kv_heads));
+    op.params["head_dim"] = Parameter(std::to_string(head_dim));
+    op.params["scale"] = Parameter("0.2");
+    if (fast) op.params["precision"] = Parameter("bf16");
+    return testing::GraphOf(std::move(op), {"query", "key", "value"});
+  }
+};
+
+/// Queries, keys and values, of which some elements of the keys are large in all tokens alike.
+struct LowBitTokens {
+  Tensor query, key, value;
+  LowBitTokens(const LowBitCase& c, int64_t tokens, uint64_t seed)
+      : query(testing::RandomTensor(DType::kF32, {tokens, c.heads * c.head_dim}, seed)),
+        key(testing::RandomTensor(DType::kF32, {tokens, c.kv_heads * c.head_dim}, seed + 1)),
+        value(testing::RandomTensor(DType::kF32, {tokens, c.kv_heads * c.head_dim}, seed + 2)) {
+    for (int64_t t = 0; t < tokens; ++t) {
+      for (int64_t d = 3; d < key.dim(1); d += 11) {
+        key.data<float>()[t * key.dim(1) + d] += static_cast<float>(d % 2 == 0 ? 40 : -25);
+      }
+    }
+  }
+};
+
+/// A cache of one sequence, which reads its tokens in pieces.
+struct LowBitRun {
+  KvCache cache;
+  std::vector<int32_t> blocks;
+  std::vector<float> out;
+
+  LowBitRun(const LowBitCase& c, Isa isa, const LowBitTokens& tokens,
+            const std::vector<int64_t>& counts)
+      : cache(c.shape(), 16) {
+    std::memset(cache.Keys(0, 0, 0), 0xff, KvCache::Bytes(c.shape(), cache.blocks()));
+    for (int32_t i = 0; i < 16; ++i) blocks.push_back(15 - i);
+    Session session(RuntimeGraph::Build(c.Build(), {.isa = isa}), {.threads = 1});
+    int64_t at = 0;
+    for (const int64_t count : counts) {
+      const std::vector<SequenceSlice> slices = {{0, count, at, blocks}};
+      const SequenceBatch batch{slices, &cache};
+      RunOptions options;
+      options.state = &batch;
+      const auto rows = [&](Tensor from) {  // shares its numbers
+        return Tensor::Borrow(from.data<float>() + at * from.dim(1), {count, from.dim(1)});
+      };
+      const Tensor answer =
+          session.Forward({rows(tokens.query), rows(tokens.key), rows(tokens.value)}, options)[0];
+      out.insert(out.end(), answer.data<float>(), answer.data<float>() + answer.elements());
+      at += count;
+    }
+  }
+};
+
+float Halved(float x) { return HalfToFloat(FloatToHalf(x)); }
+
+/// A group of keys around a centre, and one of values, as the cache says them.
+std::vector<float> KeysAsKept(const float* first, const float* x, int64_t count) {
+  float most = 0;
+  for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(first[i]));
+  const float scale = most / 127, inverse = 127 / most;
+  std::vector<float> centre, kept;
+  float far = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    centre.push_back(std::rint(first[i] * inverse) * scale);
+    far = std::max(far, std::fabs(x[i] - centre.back()));
+  }
+  const float step = Halved(far / 31.5f);
+  for (int64_t i = 0; i < count; ++i) {
+    const float at = centre[static_cast<size_t>(i)];
+    const float q = std::fma(x[i] - at, step > 0 ? 1 / step : 0, 31.5f);
+    kept.push_back(std::fma(std::rint(std::clamp(q, 0.0f, 63.0f)) - 31.5f, step, at));
+  }
+  return kept;
+}
+std::vector<float> ValuesAsKept(const float* x, int64_t count) {
+  const auto [least, most] = std::minmax_element(x, x + count);
+  const float low = Halved(*least), step = Halved((*most - *least) / 15);
+  std::vector<float> kept;
+  for (int64_t i = 0; i < count; ++i) {
+    const float q = (x[i] - low) * (step > 0 ? 1 / step : 0);
+    kept.push_back(std::fma(std::rint(std::clamp(q, 0.0f, 15.0f)), step, low));
+  }
+  return kept;
+}
+
+/// All tokens' keys or values as the reference keeps them.
+std::vector<float> AsKept(const LowBitCase& c, const Tensor& from, bool keys) {
+  std::vector<float> kept(static_cast<size_t>(from.elements()));
+  for (int64_t t = 0; t < from.dim(0); ++t) {
+    for (int64_t head = 0; head < c.kv_heads; ++head) {
+      for (int64_t d = 0; d < c.head_dim; d += kGroup) {
+        const int64_t count = std::min(kGroup, c.head_dim - d), at = head * c.head_dim + d;
+        const float* x = from.data<float>() + t * from.dim(1) + at;
+        const float* first = from.data<float>() + t / kTokensEach * kTokensEach * from.dim(1) + at;
+        const auto group = keys ? KeysAsKept(first, x, count) : ValuesAsKept(x, count);
+        std::copy(group.begin(), group.end(), kept.begin() + t * from.dim(1) + at);
+      }
+    }
+  }
+  return kept;
+}
+
+/// One number as the bytes of the cache say it, taken apart bit by bit.
+float KeyInCache(const LowBitRun& run, const LowBitCase& c, int64_t t, int64_t head, int64_t d) {
+  const K6V4Layout at(c.head_dim);
+  const std::byte* side = run.cache.Keys(0, run.blocks[static_cast<size_t>(t / kTokensEach)], head);
+  const int64_t slot = t % kTokensEach;
+  const int low = static_cast<int>(side[d / 2 * 16 + slot]) >> (d % 2 * 4) & 15;
+  const int high = static_cast<int>(side[at.HighBits(d) + slot]) >> (d % 4 * 2) & 3;
+  uint16_t step;
+  float scale;
+  std::memcpy(&step, side + at.KeyScales(d / kGroup) + 2 * slot, 2);
+  std::memcpy(&scale, side + at.CentreScales() + 4 * (d / kGroup), 4);
+  const float centre = static_cast<float>(static_cast<int8_t>(side[at.Centres() + d])) * scale;
+  return std::fma(static_cast<float>(low + 16 * high) - 31.5f, HalfToFloat(step), centre);
+}
+float ValueInCache(const LowBitRun& run, const LowBitCase& c, int64_t t, int64_t head, int64_t d) {
+  const K6V4Layout at(c.head_dim);
+  const std::byte* side =
+      run.cache.Values(0, run.blocks[static_cast<size_t>(t / kTokensEach)], head);
+  const int64_t slot = t % kTokensEach;
+  const int bits = static_cast<int>(side[at.ValueBits(slot, d)]) >> (d % 32 < 16 ? 0 : 4) & 15;
+  uint16_t of_group[2];
+  std::memcpy(of_group, side + at.ValueScales(slot, d / kGroup), 4);
+  return std::fma(static_cast<float>(bits), HalfToFloat(of_group[0]), HalfToFloat(of_group[1]));
+}
+
+std::vector<double> AttendOver(const LowBitCase& c, const LowBitTokens& tokens,
+                               const std::vector<float>& keys, const std::vector<float>& values,
+                               int64_t token, int64_t head) {
+  const int64_t kv = head / (c.heads / c.kv_heads), width = c.kv_heads * c.head_dim;
+  const float* q = tokens.query.data<float>() + (token * c.heads + head) * c.head_dim;
+  std::vector<double> out(static_cast<size_t>(c.head_dim), 0.0), scores;
+  double most = -1e300, sum = 0;
+  for (int64_t t = 0; t <= token; ++t) {
+    double score = 0;
+    for (int64_t d = 0; d < c.head_dim; ++d) {
+      score +=
+          static_cast<double>(q[d]) * keys[static_cast<size_t>(t * width + kv * c.head_dim + d)];
+    }
+    scores.push_back(score * 0.2);
+    most = std::max(most, scores.back());
+  }
+  for (int64_t t = 0; t <= token; ++t) {
+    const double weight = std::exp(scores[static_cast<size_t>(t)] - most);
+    sum += weight;
+    for (size_t d = 0; d < out.size(); ++d) {
+      out[d] += weight * values[static_cast<size_t>(t * width + kv * c.head_dim) + d];
+    }
+  }
+  for (double& x : out) x /= sum;
+  return out;
+}
+
+TEST(KeysOf6BitsValuesOf4, AreWhatTheReferenceKeeps) {
+  for (const int64_t head_dim : {1, 7, 16, 32, 64, 72, 80, 128}) {
+    LowBitCase c;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = head_dim;
+    const int64_t width = c.kv_heads * head_dim;
+    const LowBitTokens tokens(c, 45, 3);
+    const std::vector<float> keys = AsKept(c, tokens.key, true);
+    const std::vector<float> values = AsKept(c, tokens.value, false);
+    for (const Isa isa : SupportedIsas()) {
+      SCOPED_TRACE(std::string(Name(isa)) + ", elements " + std::to_string(head_dim));
+      const LowBitRun run(c, isa, tokens, {20, 1, 7, 1, 16});
+      for (int64_t t = 0; t < 45; ++t) {
+        for (int64_t i = 0; i < width; ++i) {
+          const size_t at = static_cast<size_t>(t * width + i);
+          const int64_t head = i / head_dim, d = i % head_dim;
+          ASSERT_FLOAT_EQ(KeyInCache(run, c, t, head, d), keys[at]) << t << ' ' << i;
+          ASSERT_FLOAT_EQ(ValueInCache(run, c, t, head, d), values[at]) << t << ' ' << i;
+          // The large elements cost nothing: keys are as near as numbers of up to 2 apart allow.
+          ASSERT_NEAR(keys[at], tokens.key.data<float>()[at], 2.4f / 63);
+          ASSERT_NEAR(values[at], tokens.value.data<float>()[at], 2.01f / 30);
+        }
+      }
+      for (int64_t t = 0; t < 45; ++t) {
+        for (int64_t head = 0; head < c.heads; ++head) {
+          const auto want = AttendOver(c, tokens, keys, values, t, head);
+          for (size_t d = 0; d < want.size(); ++d) {
+            ASSERT_NEAR(run.out[static_cast<size_t>((t * c.heads + head) * head_dim) + d], want[d],
+                        5e-5)
+                << "token " << t << " head " << head << " element " << d;
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Where a prompt is cut changes no byte of its cache; nor does what was guessed and taken back.
+TEST(KeysOf6BitsValuesOf4, DependOnTheirTokensAlone) {
+  const LowBitCase c;
+  const LowBitTokens tokens(c, 64, 9);
+  const size_t bytes = KvCache::BlockBytes(c.shape());
+  for (const Isa isa : SupportedIsas()) {
+    const LowBitRun whole(c, isa, tokens, {64});
+    for (const std::vector<int64_t>& counts :
+         {std::vector<int64_t>(64, 1), {15, 1, 1, 47}, {33, 30, 1}}) {
+      const LowBitRun parts(c, isa, tokens, counts);
+      for (int32_t block = 12; block < 16; ++block) {
+        EXPECT_EQ(std::memcmp(whole.cache.Keys(0, block, 0), parts.cache.Keys(0, block, 0), bytes),
+                  0)
+            << Name(isa) << " block " << block;
+      }
+      EXPECT_EQ(whole.out, parts.out) << Name(isa);
+    }
+  }
+}
+
+/// Nothing that a model may compute makes numbers that are none out of those that are.
+TEST(KeysOf6BitsValuesOf4, TakeNumbersOfAnySize) {
+  const LowBitCase c;
+  LowBitTokens tokens(c, 20, 5);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  float* const keys = tokens.key.data<float>();
+  float* const values = tokens.value.data<float>();
+  std::fill_n(keys, 64, 0.0f);
+  std::fill_n(values, 64, 0.0f);
+  keys[64] = values[64] = 3e38f;
+  keys[130] = values[130] = -3e38f;
+  keys[200] = values[200] = nan;
+  keys[300] = values[300] = infinity;
+  std::fill_n(values + 384, 64, 1e-30f);
+  for (const Isa isa : SupportedIsas()) {
+    const LowBitRun run(c, isa, tokens, {20});
+    for (int64_t t = 0; t < 20; ++t) {
+      for (int64_t d = 0; d < 64; ++d) {
+        EXPECT_TRUE(std::isfinite(KeyInCache(run, c, t, 0, d))) << Name(isa) << ' ' << t;
+        EXPECT_TRUE(std::isfinite(ValueInCache(run, c, t, 0, d))) << Name(isa) << ' ' << t;
+      }
+    }
+    EXPECT_EQ(KeyInCache(run, c, 0, 0, 5), 0);
+    EXPECT_EQ(ValueInCache(run, c, 0, 0, 5), 0);
+  }
+}
+
+TEST(KeysOf6BitsValuesOf4, TakeThreeEighthsOfF16) {
+  const KvShape small{2, 3, 64, KvType::kK6V4}, large{1, 1, 128, KvType::kK6V4};
+  EXPECT_EQ(KvCache::BlockBytes(small), size_t{2 * 3 * (912 + 640)});
+  EXPECT_EQ(KvCache::BlockBytes(large), size_t{1808 + 1280});
+  EXPECT_LT(KvCache::BlockBytes(large) * 8,
+            KvCache::BlockBytes({1, 1, 128, KvType::kF16}) * 31 / 10);
+  EXPECT_THROW(KvCache::BlockBytes({1, 1, INT64_MAX / 8, KvType::kK6V4}), Error);
+  EXPECT_EQ(KvTypeOf("k6v4"), KvType::kK6V4);
+  EXPECT_EQ(Name(KvType::kK6V4), "k6v4");
+}
+
+}  // namespace
+}  // namespace oort
