@@ -23,14 +23,18 @@ class FixedTime(datetime.datetime):
 MESSAGES = [
     {"role": "system", "content": "Be kind."},
     {"role": "user", "content": " Grüße, \"Welt\" 😀 <b>\n"},
-    {"role": "assistant", "content": "Yes.", "tool_calls": [{"function": {"name": "f", "arguments": {"x": 1, "y": [True, None, 2.0]}}}]},
+    {"role": "assistant", "content": "Yes.", "tool_calls": [{"function": {"name": "f",
+                                                                          "arguments": {"x": 1,
+                                                                              "y": [True, None, 2.0]}}}]},
     {"role": "user", "content": "bye"},
 ]
-TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"b": 1, "a": {"é": 1e-7}}}}}]
+TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
+                                                                       "properties": {"b": 1, "a": {"é": 1e-7}}}}}]
 VARIABLES = {
     "bos_token": "<s>", "eos_token": "</s>", "n": 7, "f": 2.5, "t": True, "none_value": None, "s": "Hello World",
     "d": {"b": 2, "a": 1, "items": 5, "c d": [1, 2]}, "l": [3, 1, 2], "e": [], "words": ["b", "A", "c", "a"],
-    "users": [{"name": "Zed", "age": 3, "on": True}, {"name": "amy", "age": 30, "on": False}, {"name": "Bob", "age": 3, "on": True}],
+    "users": [{"name": "Zed", "age": 3, "on": True}, {"name": "amy", "age": 30, "on": False},
+              {"name": "Bob", "age": 3, "on": True}],
     "big": 12345678901234567890123, "zero": 0, "blank": "  x \u00a0", "lines": "a\nb\r\n\nc", "greek": "ΑΣ ΣΑΣ ß ǆ İ",
 }
 
@@ -84,23 +88,29 @@ nothing and 1, nothing or 1, 1 and 2, 0 or '', none or none
 l|length, s|length, d|length, greek|length, l|count
 n|length
 l|first, l|last, e|first is defined, s|first, d|first
-l|sort, l|sort(reverse=true), words|sort, words|sort(case_sensitive=true), users|sort(attribute='name')|map(attribute='name')|list
+l|sort, l|sort(reverse=true), words|sort, words|sort(case_sensitive=true), \
+users|sort(attribute='name')|map(attribute='name')|list
 users|sort(attribute='age,name')|map(attribute='name')|join(',')
 [1, 'a']|sort
 words|unique|list, words|min, words|max, l|sum, users|sum(attribute='age'), e|min is defined
-users|map(attribute='name')|join(', '), users|map('length')|list, words|map('upper')|list, users|map(attribute='zz', default='-')|list
-users|selectattr('on')|map(attribute='name')|list, users|rejectattr('on')|list|length, users|selectattr('age', 'gt', 5)|list
-users|selectattr('name', 'equalto', 'Bob')|list, users|selectattr('zz', 'defined')|list, l|select('odd')|list, l|reject('odd')|list
+users|map(attribute='name')|join(', '), users|map('length')|list, words|map('upper')|list, \
+users|map(attribute='zz', default='-')|list
+users|selectattr('on')|map(attribute='name')|list, users|rejectattr('on')|list|length, \
+users|selectattr('age', 'gt', 5)|list
+users|selectattr('name', 'equalto', 'Bob')|list, users|selectattr('zz', 'defined')|list, l|select('odd')|list, \
+l|reject('odd')|list
 users|selectattr('on') is iterable, users|selectattr('zz') and 'true', (users|selectattr('zz'))[0] is defined
 (users|selectattr('on'))|length
 users|groupby('age')
 l|join, l|join('-'), words|join(', '), d|join(',')
-d|dictsort, d|dictsort(reverse=true), {'B': 1, 'a': 2}|dictsort, {'B': 1, 'a': 2}|dictsort(true), {'x': 2, 'y': 1}|dictsort(by='value')
+d|dictsort, d|dictsort(reverse=true), {'B': 1, 'a': 2}|dictsort, {'B': 1, 'a': 2}|dictsort(true), \
+{'x': 2, 'y': 1}|dictsort(by='value')
 d|items|list, nothing|items|list
 l|items|list
 l|batch(2)|list, l|batch(2, 'x')|list, l|slice(2)|list, l|slice(2, 'x')|list
 l|reverse|list, s|reverse, l|list, s|list|length, d|list
-s|upper, s|lower, s|title, 'hELLO wORLD-x'|title, s|capitalize, blank|trim ~ '|', 'xxaxx'|trim('x'), s|replace('l', 'L'), s|replace('l', 'L', 1)
+s|upper, s|lower, s|title, 'hELLO wORLD-x'|title, s|capitalize, blank|trim ~ '|', 'xxaxx'|trim('x'), \
+s|replace('l', 'L'), s|replace('l', 'L', 1)
 5|replace('5', 6), n|string ~ '', f|string, none|string, [1]|string
 lines|indent, lines|indent(2, true), lines|indent('> ', first=true, blank=true)
 '3.7'|int, 'x'|int, 'x'|int(5), '0x1f'|int(base=16), 3.99|int, -3.99|int, true|int, none|int, '12_3'|int, ' 42 '|int
@@ -108,12 +118,16 @@ lines|indent, lines|indent(2, true), lines|indent('> ', first=true, blank=true)
 2.5|round, 3.5|round, 2.567|round(2), 2.1|round(method='ceil'), 2.9|round(0, 'floor'), 7|round, 1234.5|round(-2)
 -3|abs, -2.5|abs
 '%s-%s'|format(1, 'x'), '%(a)s'|format(a=3)
-'<b>'|safe, '<b>'|e, '<b>'|safe|e, '<b>'|escape|escape, ('<b>'|safe) + '<i>', '<i>' + ('<b>'|safe), ('<b>'|safe) ~ '<i>', ['<b>'|safe]
+'<b>'|safe, '<b>'|e, '<b>'|safe|e, '<b>'|escape|escape, ('<b>'|safe) + '<i>', '<i>' + ('<b>'|safe), \
+('<b>'|safe) ~ '<i>', ['<b>'|safe]
 ('<b>'|safe).replace('b', '<'), ('<b>'|safe)|upper, ('<b>'|safe)|replace('b', '<'), ('<b>'|safe)|tojson
-s|truncate(8), s|truncate(8, true), s|truncate(5, true, '..'), 'short'|truncate(3, leeway=0), s|wordcount, s|center(21)
-d|tojson, l|tojson, s|tojson, none|tojson, t|tojson, f|tojson, 2.0|tojson, e|tojson, {}|tojson, big|tojson, greek|tojson, '\x7f\x01'|tojson
+s|truncate(8), s|truncate(8, true), s|truncate(5, true, '..'), 'short'|truncate(3, leeway=0), s|wordcount, \
+s|center(21)
+d|tojson, l|tojson, s|tojson, none|tojson, t|tojson, f|tojson, 2.0|tojson, e|tojson, {}|tojson, big|tojson, \
+greek|tojson, '\x7f\x01'|tojson
 d|tojson(indent=2), {'a': [], 'b': {}, 'c': [1]}|tojson(indent=4), [1, [2]]|tojson(indent=0), l|tojson(indent='--')
-greek|tojson(true), greek|tojson(ensure_ascii=true), d|tojson(sort_keys=true), d|tojson(separators=(',', ':')), '😀'|tojson(true)
+greek|tojson(true), greek|tojson(ensure_ascii=true), d|tojson(sort_keys=true), d|tojson(separators=(',', ':')), \
+'😀'|tojson(true)
 {1: 2, none: 3, true: 4, 1.5: 6}|tojson
 {(1, 2): 3}|tojson
 range(3)|tojson
@@ -125,19 +139,26 @@ range(100001)|length
 range(1, 2, 0)
 range('a')
 dict(a=1, b=2), dict([('x', 1)]), dict({'q': 1}, r=2)
-s.upper(), s.lower(), s.title(), s.swapcase(), s.capitalize(), 'ab'.center(5) ~ '|', 'abc'.center(6, '*'), 'ab'.ljust(4, '.'), 'ab'.rjust(4), '-42'.zfill(6)
-s.split(), s.split('o'), s.split('o', 1), s.rsplit('o', 1), ' a  b '.split(), ' a b c '.split(none, 1), ' a b c '.rsplit(none, 1), ''.split(), ''.split(',')
+s.upper(), s.lower(), s.title(), s.swapcase(), s.capitalize(), 'ab'.center(5) ~ '|', 'abc'.center(6, '*'), \
+'ab'.ljust(4, '.'), 'ab'.rjust(4), '-42'.zfill(6)
+s.split(), s.split('o'), s.split('o', 1), s.rsplit('o', 1), ' a  b '.split(), ' a b c '.split(none, 1), \
+' a b c '.rsplit(none, 1), ''.split(), ''.split(',')
 s.split('')
-s.strip('Hd'), '  x '.strip() ~ '|', '  x '.lstrip() ~ '|', '  x '.rstrip() ~ '|', blank.strip() ~ '|', 'xyx'.lstrip('x'), 'xyx'.rstrip('xy')
+s.strip('Hd'), '  x '.strip() ~ '|', '  x '.lstrip() ~ '|', '  x '.rstrip() ~ '|', blank.strip() ~ '|', \
+'xyx'.lstrip('x'), 'xyx'.rstrip('xy')
 s.startswith('He'), s.startswith(('x', 'H')), s.endswith('ld'), s.startswith('World', 6), s.endswith('lo', 0, 5)
 s.startswith(1)
 s.find('o'), s.rfind('o'), s.find('zz'), s.index('o'), s.count('o'), s.count(''), greek.find('Σ'), s.find('o', 5)
 s.index('zz')
 s.partition(' '), s.rpartition('o'), s.partition('zz'), s.rpartition('zz'), s.removeprefix('He'), s.removesuffix('ld')
-s.replace('o', '0'), s.replace('o', '0', 1), 'ab'.replace('', '-'), ', '.join(words), '-'.join('abc'), lines.splitlines(), lines.splitlines(true)
+s.replace('o', '0'), s.replace('o', '0', 1), 'ab'.replace('', '-'), ', '.join(words), '-'.join('abc'), \
+lines.splitlines(), lines.splitlines(true)
 ', '.join(l)
-'ab'.isalpha(), '12'.isdigit(), 'a1'.isalnum(), ' '.isspace(), 'A'.isupper(), 'a'.islower(), 'Ab Cd'.istitle(), ''.isalpha(), 'é'.isalpha(), '½'.isnumeric(), 'x_1'.isidentifier(), '٣'.isdecimal(), 'a\n'.isprintable(), 'é'.isascii()
-greek.lower(), greek.upper(), greek.title(), greek.swapcase(), greek.capitalize(), 'ŉ ﬁ'|upper, 'ǆ'.title(), 'ΣΑ'.lower(), 'Aʹ'.upper()
+'ab'.isalpha(), '12'.isdigit(), 'a1'.isalnum(), ' '.isspace(), 'A'.isupper(), 'a'.islower(), 'Ab Cd'.istitle(), \
+''.isalpha(), 'é'.isalpha(), '½'.isnumeric(), 'x_1'.isidentifier(), '٣'.isdecimal(), 'a\n'.isprintable(), \
+'é'.isascii()
+greek.lower(), greek.upper(), greek.title(), greek.swapcase(), greek.capitalize(), 'ŉ ﬁ'|upper, 'ǆ'.title(), \
+'ΣΑ'.lower(), 'Aʹ'.upper()
 'a\tb'.expandtabs(4), 'x'.encode is defined, s.nope is defined
 l.append(4)
 d.update({'x': 1})
@@ -148,12 +169,17 @@ l.index(99)
 s.__class__
 s.__class__.__mro__
 s.__class__ is defined
-n is number, f is float, n is integer, t is boolean, t is number, t is integer, s is string, l is sequence, s is sequence, d is mapping, d is sequence, n is sequence
-none is none, nothing is none, l is iterable, d is iterable, n is iterable, s is iterable, range is callable, s is callable, nothing is sequence, nothing is iterable
-t is true, t is false, 1 is true, n is odd, n is even, 9 is divisibleby 3, 9 is divisibleby(4), 'a' is lower, 'A' is upper, n is sameas n, none is sameas none
-n is eq 7, n is ne 7, n is gt 3, n is lessthan 3, n is ge(7), 2 is in l, 'x' is not in l, 'upper' is filter, 'zz' is filter, 'odd' is test, s is escaped, n is not none
+n is number, f is float, n is integer, t is boolean, t is number, t is integer, s is string, l is sequence, \
+s is sequence, d is mapping, d is sequence, n is sequence
+none is none, nothing is none, l is iterable, d is iterable, n is iterable, s is iterable, range is callable, \
+s is callable, nothing is sequence, nothing is iterable
+t is true, t is false, 1 is true, n is odd, n is even, 9 is divisibleby 3, 9 is divisibleby(4), 'a' is lower, \
+'A' is upper, n is sameas n, none is sameas none
+n is eq 7, n is ne 7, n is gt 3, n is lessthan 3, n is ge(7), 2 is in l, 'x' is not in l, 'upper' is filter, \
+'zz' is filter, 'odd' is test, s is escaped, n is not none
 d.keys() is iterable, d.keys() is sequence, d.items() is mapping, (d|items) is iterable, (l|map('string')) is sequence
-strftime_now('%Y-%m-%d'), strftime_now('%d %b %Y'), strftime_now('%B %d, %Y %H:%M:%S %p %A %a %j %y %I %e %-d %U %w %%')
+strftime_now('%Y-%m-%d'), strftime_now('%d %b %Y'), \
+strftime_now('%B %d, %Y %H:%M:%S %p %A %a %j %y %I %e %-d %U %w %%')
 raise_exception('no: ' ~ n)
 l|map('nope')|list
 l|select('nope')|list
@@ -164,8 +190,10 @@ not t, not not t, not n == 7, not (n == 7), n not in [7]
 -s
 l|join(', ')|upper ~ '!' if l else 'none'
 s[1:3]|upper, l[1:]|length, d['c d'][1], users[0].name.upper()[0], users[-1]['age'] + 1
-messages|length, messages[-1].role, messages[0]['content'], messages[2].tool_calls[0].function.arguments|tojson, tools is none, documents is none, documents is defined
-messages[1].content|trim|tojson, messages|map(attribute='role')|join(','), messages|selectattr('role', 'equalto', 'user')|list|length
+messages|length, messages[-1].role, messages[0]['content'], messages[2].tool_calls[0].function.arguments|tojson, \
+tools is none, documents is none, documents is defined
+messages[1].content|trim|tojson, messages|map(attribute='role')|join(','), \
+messages|selectattr('role', 'equalto', 'user')|list|length
 loop is defined, caller is defined, varargs is defined
 namespace(a=1).a, namespace({'b': 2}, c=3).c, namespace().zz is defined
 namespace(_x=1)
@@ -184,9 +212,12 @@ l is eq [3, 1, 2], l == [3, 1, 2], d == {'a': 1, 'b': 2, 'items': 5, 'c d': [1, 
 """
 
 BLOCKS = [
-    "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}",
-    "{% for x in e %}a{% else %}empty{% endfor %}{% for x in l if x > 1 %}{{ x }}{{ loop.length }}{% else %}none{% endfor %}{% for x in l if x > 9 %}a{% else %}none{% endfor %}",
-    "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for k, v in d|dictsort %}{{ k }}{% endfor %}{% for k in d %}{{ k }}{% endfor %}{% for c in 'häß' %}[{{ c }}]{% endfor %}",
+    "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.revindex "
+    "}}{{ loop.revindex0 }}{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}",
+    "{% for x in e %}a{% else %}empty{% endfor %}{% for x in l if x > 1 %}{{ x }}{{ loop.length }}{% else %}none{% "
+    "endfor %}{% for x in l if x > 9 %}a{% else %}none{% endfor %}",
+    "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for k, v in d|dictsort %}{{ k }}{% endfor %}{% for k in "
+    "d %}{{ k }}{% endfor %}{% for c in 'häß' %}[{{ c }}]{% endfor %}",
     "{% for a, (b, c) in [(1, (2, 3))] %}{{ a }}{{ b }}{{ c }}{% endfor %}",
     "{% for a, b in [(1, 2, 3)] %}{{ a }}{% endfor %}",
     "{% for x in n %}{% endfor %}",
@@ -196,14 +227,17 @@ BLOCKS = [
     "{% break %}",
     "{% for x in l %}{% for y in e %}{% else %}{% break %}{% endfor %}{{ x }}{% endfor %}",
     "{% set x = 1 %}{% for i in l %}{% set x = i %}{{ x }}{% endfor %}{{ x }}",
-    "{% set ns = namespace(x=1, seen=[]) %}{% for i in l %}{% set ns.x = ns.x + i %}{% set ns.seen = ns.seen + [i] %}{% endfor %}{{ ns.x }}{{ ns.seen }}",
+    "{% set ns = namespace(x=1, seen=[]) %}{% for i in l %}{% set ns.x = ns.x + i %}{% set ns.seen = ns.seen + [i] "
+    "%}{% endfor %}{{ ns.x }}{{ ns.seen }}",
     "{% set n.x = 1 %}",
     "{% set ns = namespace() %}{% set ns._x = 1 %}",
     "{% set a, b = 1, 2 %}{{ a }}{{ b }}{% set (c, d2) = [3, 4] %}{{ c }}{{ d2 }}",
     "{% set ns = namespace() %}{% set ns.a, b = 1, 2 %}{{ ns.a }}{{ b }}",
     "{% if n > 5 %}{% set x = 'in' %}{% endif %}{{ x }}{% if false %}{% set y = 1 %}{% endif %}{{ y is defined }}",
-    "{% set x %}a{{ n }}b{% endset %}[{{ x }}]{% set y | upper %}abc{% endset %}{{ y }}{% set z %}{% set inner = 1 %}{% endset %}{{ inner is defined }}",
-    "{% macro m(a, b=2, c=n) %}[{{ a }},{{ b }},{{ c }}]{% endmacro %}{{ m(1) }}{{ m(1, 3) }}{{ m(1, c=5) }}{{ m() }}{{ m(b=1, a=2) }}",
+    "{% set x %}a{{ n }}b{% endset %}[{{ x }}]{% set y | upper %}abc{% endset %}{{ y }}{% set z %}{% set inner = 1 "
+    "%}{% endset %}{{ inner is defined }}",
+    "{% macro m(a, b=2, c=n) %}[{{ a }},{{ b }},{{ c }}]{% endmacro %}{{ m(1) }}{{ m(1, 3) }}{{ m(1, c=5) }}{{ m() "
+    "}}{{ m(b=1, a=2) }}",
     "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}",
     "{% macro m(a) %}{{ a }}{% endmacro %}{{ m(b=2) }}",
     "{% macro m(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, 3, x=4) }}{{ m.name }}{{ m.arguments }}",
@@ -214,14 +248,16 @@ BLOCKS = [
     "{% for i in l %}{% macro m() %}x{{ i }}{% endmacro %}{{ m() }}{% endfor %}{{ m is defined }}",
     "{% macro m() %}{{ loop is defined }}{% endmacro %}{% for i in l %}{{ m() }}{% endfor %}",
     "{% macro box(t) %}<{{ t }}|{{ caller() }}>{% endmacro %}{% call box('a') %}body {{ n }}{% endcall %}",
-    "{% macro each(items) %}{% for i in items %}{{ caller(i, loop.index) }}{% endfor %}{% endmacro %}{% call(x, k) each(l) %}{{ k }}:{{ x }} {% endcall %}",
+    "{% macro each(items) %}{% for i in items %}{{ caller(i, loop.index) }}{% endfor %}{% endmacro %}{% call(x, k) "
+    "each(l) %}{{ k }}:{{ x }} {% endcall %}",
     "{% macro m() %}{{ caller is defined }}{{ caller }}{% endmacro %}{{ m() }}",
     "{% filter upper %}abc {{ s }}{% endfilter %}{% filter replace('a', 'b')|upper %}aa{% endfilter %}",
     "{% with a = 1, b = n %}{{ a }}{{ b }}{% set c = 1 %}{% endwith %}{{ a is defined }}{{ c is defined }}",
     "{% with n = n + 1 %}{{ n }}{% endwith %}{{ n }}",
     "{% generation %}gen {{ n }}{% set q = 1 %}{% endgeneration %}{{ q is defined }}",
     "{% block name %}in {{ n }}{% endblock %}",
-    "{% for item in [[1, [2, [3]]]] recursive %}{{ loop.depth }}{{ item if item is number else loop(item) }}{% endfor %}",
+    "{% for item in [[1, [2, [3]]]] recursive %}{{ loop.depth }}{{ item if item is number else loop(item) }}{% endfor "
+    "%}",
     "{% for x in l %}{{ loop.cycle('a', 'b') }}{{ loop.changed(x > 1) }}{% endfor %}",
     "{% raw %}{{ not }} {% this %}{% endraw %}{# comment {{ x }} #}end",
     "  {% if true %}\n    a\n  {% endif %}\nb\n",
@@ -251,8 +287,8 @@ BLOCKS = [
     "{% macro m(a=1, b) %}{% endmacro %}",
     "{{ f(a=1, 2) }}",
     "{% set j = joiner('|') %}{% for x in l %}{{ j() }}{{ x }}{% endfor %}",
-    "{% set ns = namespace(m=none) %}{% for x in l %}{% if ns.m is none or x > ns.m %}{% set ns.m = x %}{% endif %}{% endfor %}{{ ns.m }}{{ ns }}"[:-8],
-    "{% set x = l|map('string')  %}{{ x|join(',') }}{{ x|join(',') }}!",
+    "{% set ns = namespace(m=none) %}{% for x in l %}{% if ns.m is none or x > ns.m %}{% set ns.m = x %}{% endif %}{% "
+    "endfor %}{{ ns.m }}{{ ns }}"[:-8], "{% set x = l|map('string')  %}{{ x|join(',') }}{{ x|join(',') }}!",
     "{{ namespace(**{'a': 1}).a }}{{ range(*[1, 4])|list }}",
     "{{ range(*5) }}",
     "{% for i in [1] %}{{ n }}{% endfor %}{% set n = 1 %}{{ n }}",
@@ -271,10 +307,35 @@ BLOCKS = [
 ]
 
 FAMILIES = {
-    "chatml": "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nBe helpful<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-    "instruct": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{% set system = messages[0]['content'] %}{% set rest = messages[1:] %}{% else %}{% set system = none %}{% set rest = messages %}{% endif %}{% for m in rest %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{% if m['role'] == 'user' %}{{ '[INST] ' + ((system + '\n\n') if loop.last and system else '') + m['content'] | trim + ' [/INST]' }}{% elif m['role'] == 'assistant' %}{{ ' ' ~ m['content'] ~ eos_token }}{% endif %}{% endfor %}",
-    "headers": "{{- bos_token }}\n{%- set date = strftime_now('%d %b %Y') if strftime_now is defined else 'x' %}\n{%- if tools is not none %}\n    {{- 'Tools (' ~ date ~ '):\n' }}\n    {%- for t in tools %}\n        {{- t | tojson(indent=4) }}\n        {{- '\n\n' }}\n    {%- endfor %}\n{%- endif %}\n{%- for m in messages %}\n    {%- if m.tool_calls is defined and m.tool_calls %}\n        {%- for c in m.tool_calls %}\n            {{- '<call>' }}{{- c.function.name }}{%- for k, v in c.function.arguments | items %}\n                {{- ' ' + k + '=' + (v | tojson if v is not string else v) }}{%- endfor %}{{- '</call>' }}\n        {%- endfor %}\n    {%- else %}\n        {{- '<|' + m.role + '|>\n' + m.content | trim + '<|end|>\n' }}\n    {%- endif %}\n{%- endfor %}\n{%- if add_generation_prompt %}\n    {{- '<|assistant|>\n' }}\n{%- endif %}\n",
-    "thinking": "{%- set ns = namespace(last=messages|length - 1) %}\n{%- for m in messages[::-1] %}{%- set index = (messages|length - 1) - loop.index0 %}{%- if m.role == 'user' and ns.last == messages|length - 1 %}{%- set ns.last = index %}{%- endif %}{%- endfor %}\n{%- for m in messages %}{%- set content = m.content %}{%- if m.reasoning_content is string %}{%- set thought = m.reasoning_content %}{%- elif '</think>' in content %}{%- set thought = content.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') %}{%- set content = content.split('</think>')[-1].lstrip('\n') %}{%- endif %}{{- m.role + ': ' + content }}{%- if thought is defined and loop.index0 > ns.last %}{{- ' (' + thought.strip() + ')' }}{%- endif %}{{- '\n' }}{%- endfor %}\n{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}",
+    "chatml": "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ "
+              "'<|im_start|>system\nBe helpful<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + "
+              "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
+              "'<|im_start|>assistant\n' }}{% endif %}",
+    "instruct": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{% set system = messages[0]['content'] %}{% "
+                "set rest = messages[1:] %}{% else %}{% set system = none %}{% set rest = messages %}{% endif %}{% for "
+                "m in rest %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must "
+                "alternate') }}{% endif %}{% if m['role'] == 'user' %}{{ '[INST] ' + ((system + '\n\n') if loop.last "
+                "and system else '') + m['content'] | trim + ' [/INST]' }}{% elif m['role'] == 'assistant' %}{{ ' ' ~ "
+                "m['content'] ~ eos_token }}{% endif %}{% endfor %}",
+    "headers": "{{- bos_token }}\n{%- set date = strftime_now('%d %b %Y') if strftime_now is defined else 'x' %}\n{%- "
+               "if tools is not none %}\n    {{- 'Tools (' ~ date ~ '):\n' }}\n    {%- for t in tools %}\n        {{- "
+               "t | tojson(indent=4) }}\n        {{- '\n\n' }}\n    {%- endfor %}\n{%- endif %}\n{%- for m in messages "
+               "%}\n    {%- if m.tool_calls is defined and m.tool_calls %}\n        {%- for c in m.tool_calls %}\n     "
+               "       {{- '<call>' }}{{- c.function.name }}{%- for k, v in c.function.arguments | items %}\n          "
+               "      {{- ' ' + k + '=' + (v | tojson if v is not string else v) }}{%- endfor %}{{- '</call>' }}\n     "
+               "   {%- endfor %}\n    {%- else %}\n        {{- '<|' + m.role + '|>\n' + m.content | trim + '<|end|>\n' "
+               "}}\n    {%- endif %}\n{%- endfor %}\n{%- if add_generation_prompt %}\n    {{- '<|assistant|>\n' "
+               "}}\n{%- endif %}\n",
+    "thinking": "{%- set ns = namespace(last=messages|length - 1) %}\n{%- for m in messages[::-1] %}{%- set index = "
+                "(messages|length - 1) - loop.index0 %}{%- if m.role == 'user' and ns.last == messages|length - 1 "
+                "%}{%- set ns.last = index %}{%- endif %}{%- endfor %}\n{%- for m in messages %}{%- set content = "
+                "m.content %}{%- if m.reasoning_content is string %}{%- set thought = m.reasoning_content %}{%- elif "
+                "'</think>' in content %}{%- set thought = "
+                "content.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') %}{%- set content = "
+                "content.split('</think>')[-1].lstrip('\n') %}{%- endif %}{{- m.role + ': ' + content }}{%- if thought "
+                "is defined and loop.index0 > ns.last %}{{- ' (' + thought.strip() + ')' }}{%- endif %}{{- '\n' }}{%- "
+                "endfor %}\n{%- if enable_thinking is defined and enable_thinking is false %}{{- "
+                "'<think>\n\n</think>\n\n' }}{%- endif %}",
 }
 
 
@@ -291,12 +352,16 @@ def render(case):
 
 def main():
     hf.datetime = FixedTime
-    cases = [{"template": "{% for part in [" + line + "] %}{{ part }}¦{% endfor %}"} for line in PRINTED.strip().split("\n")]
+    cases = [{"template": "{% for part in [" + line + "] %}{{ part }}¦{% endfor %}"}
+             for line in PRINTED.replace("\\\n", "").strip().split("\n")]
     cases += [{"template": template} for template in BLOCKS]
-    conversations = [MESSAGES, MESSAGES[1:2], [], [{"role": "user", "content": "q"}, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nYes", "thinking": "deep"}]]
+    conversations = [MESSAGES, MESSAGES[1:2], [], [{"role": "user", "content": "q"},
+                                                   {"role": "assistant", "content": "<think>\nhm\n</think>\n\nYes",
+                                                    "thinking": "deep"}]]
     for template in FAMILIES.values():
         for messages in conversations:
-            for more in ({}, {"tools": TOOLS, "add_generation_prompt": True}, {"variables": {**VARIABLES, "enable_thinking": False}}):
+            for more in ({}, {"tools": TOOLS, "add_generation_prompt": True},
+                         {"variables": {**VARIABLES, "enable_thinking": False}}):
                 cases.append({"template": template, "messages": messages, **more})
     golden = {"messages": MESSAGES, "variables": VARIABLES, "cases": [render(case) for case in cases]}
     # As text, so that nothing reads the numbers before Oort does.
