@@ -37,7 +37,7 @@ constexpr OptionSpec kTable[] = {
     {"add_generation_prompt", kFlag, "end the conversation with what begins an answer"},
     {"continue_final_message", kFlag, "let the answer go on with the last message"},
     // oort_engine_new.
-    {"kv", kChoice, "how keys and values are kept", 0, "f32|f16|int8"},
+    {"kv", kChoice, "how keys and values are kept", 0, "f32|f16|int8|fp8|k6v4"},
     {"cache_tokens", kInteger,
      "tokens of all requests together that the cache holds; 0: the model's context"},
     {"prompt_chunk", kInteger, "most tokens of a prompt in one step", 1},
