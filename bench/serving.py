@@ -79,16 +79,16 @@ def measure_one(oort, client, model):
         inside.append(run_json(oort, "bench-llm", model, "--prompt-tokens", 128, "--new-tokens", 128, "--rounds", 3,
                                "--json")["decode_tps"])
         with Program(oort, model) as server:
-            load = run_json(client, "bench-serve", server.url, "--concurrency", 1, "--requests", 4, "--prompt-tokens", 128,
-                            "--new-tokens", 128, "--json")["loads"][0]
+            load = run_json(client, "bench-serve", server.url, "--concurrency", 1, "--requests", 4, "--prompt-tokens",
+                            128, "--new-tokens", 128, "--json")["loads"][0]
             outside.append(1e3 / load["tpot_ms"]["p50"])
     return max(inside), max(outside)
 
 
 def measure_many(oort, client, model, clients):
     with Program(oort, model, "--cache-tokens", 300 * clients) as server:
-        return run_json(client, "bench-serve", server.url, "--concurrency", clients, "--prompt-tokens", 128, "--new-tokens",
-                        128, "--json")["loads"][0]
+        return run_json(client, "bench-serve", server.url, "--concurrency", clients, "--prompt-tokens", 128,
+                        "--new-tokens", 128, "--json")["loads"][0]
 
 
 def thread_seconds(pid):
@@ -98,12 +98,12 @@ def thread_seconds(pid):
 
 
 def measure_share(oort, client, model, clients):
-    """What HTTP, JSON and text take of the processor beside one thread of the engine, as a share of that. Unlike a rate it
-    can be told on a machine that others use."""
+    """What HTTP, JSON and text take of the processor beside one thread of the engine, as a share of that. Unlike a rate
+    it can be told on a machine that others use."""
     with Program(oort, model, "--threads", 1, "--cache-tokens", 300 * clients) as server:
         def load(new_tokens):
-            run_json(client, "bench-serve", server.url, "--concurrency", clients, "--requests", max(2, clients), "--warm-up",
-                     0, "--prompt-tokens", 16, "--new-tokens", new_tokens, "--json")
+            run_json(client, "bench-serve", server.url, "--concurrency", clients, "--requests", max(2, clients),
+                     "--warm-up", 0, "--prompt-tokens", 16, "--new-tokens", new_tokens, "--json")
 
         load(4)
         before = thread_seconds(server.process.pid)
@@ -158,7 +158,8 @@ def speed_rows(data):
     many = data["clients_12"]
     return [
         ("from the start of the program to the first token", f"{data['start_seconds']:.2f} s"),
-        ("one answer: `oort bench-llm`, and through HTTP", f"{data['in_process_tps']:.0f} and {data['http_tps']:.0f} tokens/s "
+        ("one answer: `oort bench-llm`, and through HTTP",
+         f"{data['in_process_tps']:.0f} and {data['http_tps']:.0f} tokens/s "
          f"({100 * data['http_tps'] / data['in_process_tps']:.0f} %)"),
         ("12 clients, 128 tokens in and out", f"{many['tokens_per_second']:.0f} tokens/s; between tokens "
          f"{many['itl_ms']['p50']:.1f} ms, p99 {many['itl_ms']['p99']:.1f} ms"),
@@ -175,8 +176,8 @@ def table(data):
     rows += [
         ("processor time of HTTP, JSON and text beside the engine's", f"{100 * data['share_1']:.1f} % for one client, "
          f"{100 * data['share_12']:.1f} % for 12"),
-        ("processor time of a token by a JSON schema, as JSON, by a pattern", "{schema:.2f}, {json_object:.2f}, {regex:.2f} "
-         "times that of a free one".format(**data["constraints"])),
+        ("processor time of a token by a JSON schema, as JSON, by a pattern",
+         "{schema:.2f}, {json_object:.2f}, {regex:.2f} times that of a free one".format(**data["constraints"])),
         ("an idle server", f"{100 * data['idle_share']:.1f} % of a core"),
         # By the clock other work decides it.
         (f"8 streams alone, and beside {idle['streams']:,} that wait", f"{idle['busy_alone_per_cpu_second']:,.0f} and "
@@ -191,11 +192,11 @@ def table(data):
     if "soak" in data:
         soak = data["soak"]
         rows.append((f"{soak['minutes']:g} minutes of full load with a tenth of faults",
-                     f"{soak['answer'] + soak['slow']:,} answers, none wrong; memory {soak['memory_first_mb']:.1f} MB, then "
-                     f"{soak['memory_last_mb']:.1f} MB"))
-    speed = "speeds, processor time, idle streams and the idle server" if "http_tps" in data else "processor time, idle streams and the idle server"
-    text = (f"On {data['cores']} cores of {data['machine']}, of which other work took a part: {speed} with {data['model']}, "
-            "the rest with the storyteller.")
+                     f"{soak['answer'] + soak['slow']:,} answers, none wrong; memory {soak['memory_first_mb']:.1f} MB, "
+                     f"then {soak['memory_last_mb']:.1f} MB"))
+    speed = ("speeds, " if "http_tps" in data else "") + "processor time, idle streams and the idle server"
+    text = (f"On {data['cores']} cores of {data['machine']}, of which other work took a part: {speed} with "
+            f"{data['model']}, the rest with the storyteller.")
     lines = ["", "| what | figure |", "|---|---|"] + [f"| {name} | {figure} |" for name, figure in rows]
     return "\n".join(textwrap.wrap(text, 118) + lines)
 
@@ -217,7 +218,8 @@ def main():
         data["start_seconds"] = measure_start(oort, arguments.model)
         data["in_process_tps"], data["http_tps"] = measure_one(oort, client, arguments.model)
         load = measure_many(oort, client, arguments.model, 12)
-        data["clients_12"] = {name: load[name] for name in ("tokens_per_second", "ttft_ms", "itl_ms", "e2e_ms", "failed")}
+        data["clients_12"] = {name: load[name] for name in ("tokens_per_second", "ttft_ms", "itl_ms", "e2e_ms",
+                                                            "failed")}
     data["share_1"], data["share_12"] = (measure_share(oort, client, arguments.model, clients) for clients in (1, 12))
     data["constraints"] = measure_constraints(oort, arguments.model)
     data["idle_share"] = measure_idle(oort, arguments.model)

@@ -3,6 +3,7 @@
 // A program of its own, since it replaces malloc.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -77,6 +78,15 @@ long AllocationsOf(const Body& body) {
   return g_allocations;
 }
 
+/// The least of a few rounds. A thread that the system lets run late, for the first time behind
+/// others, allocates what it keeps for itself then.
+template <typename Body>
+long SteadyAllocationsOf(long most, const Body& body) {
+  long least = AllocationsOf(body);
+  for (int i = 0; i < 20 && least > most; ++i) least = std::min(least, AllocationsOf(body));
+  return least;
+}
+
 TEST(Allocations, AreSeen) {
 #ifndef OORT_COUNTS
   GTEST_SKIP() << "malloc belongs to somebody else here";
@@ -115,10 +125,10 @@ TEST_P(SteadyForward, AllocatesNothing) {
   Session session(graph_, {.threads = GetParam().threads});
   std::vector<Tensor> outputs = session.Forward(inputs_);
   session.ForwardInto(inputs_, outputs);
-  EXPECT_EQ(AllocationsOf([&] {
-              for (int i = 0; i < 3; ++i) session.ForwardInto(inputs_, outputs);
-            }),
-            0);
+  const long allocations = SteadyAllocationsOf(0, [&] {
+    for (int i = 0; i < 3; ++i) session.ForwardInto(inputs_, outputs);
+  });
+  EXPECT_EQ(allocations, 0);
 }
 
 /// The lists of inputs and results (twice each: as values and as tensors), and two blocks for each
@@ -127,7 +137,8 @@ TEST_P(SteadyForward, OrOnlyTheResults) {
   Session session(graph_, {.threads = GetParam().threads});
   const size_t results = session.Forward(inputs_).size();
   session.Forward(inputs_);
-  EXPECT_LE(AllocationsOf([&] { session.Forward(inputs_); }), 4 + 3 * static_cast<long>(results));
+  const long most = 4 + 3 * static_cast<long>(results);
+  EXPECT_LE(SteadyAllocationsOf(most, [&] { session.Forward(inputs_); }), most);
 }
 
 INSTANTIATE_TEST_SUITE_P(

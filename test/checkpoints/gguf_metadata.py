@@ -25,7 +25,8 @@ def write_metadata(writer, config, family):
     names = ("n_inner", "ffn_hidden_size", "intermediate_size_mlp", "intermediate_size")
     writer.add_feed_forward_length(next(getattr(config, name) for name in names if hasattr(config, name)))
     writer.add_head_count(heads)
-    (writer.add_layer_norm_rms_eps if hasattr(config, "rms_norm_eps") else writer.add_layer_norm_eps)(epsilon_of(config))
+    (writer.add_layer_norm_rms_eps if hasattr(config, "rms_norm_eps")
+     else writer.add_layer_norm_eps)(epsilon_of(config))
     if is_gpt2:
         return
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads

@@ -16,7 +16,8 @@ def write_llama2c(path, model, version, group=8):
     """As llama2.c's export.py lays it out; what the file holds is put into the model."""
     config, weights = model.config, model.state_dict()
     layers, heads, kv_heads = config.num_hidden_layers, config.num_attention_heads, config.num_key_value_heads
-    sizes = [config.hidden_size, config.intermediate_size, layers, heads, kv_heads, config.vocab_size, config.max_position_embeddings]
+    sizes = [config.hidden_size, config.intermediate_size, layers, heads, kv_heads, config.vocab_size,
+             config.max_position_embeddings]
     file = open(path, "wb")
 
     def turned(name, values):

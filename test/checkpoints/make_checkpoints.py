@@ -48,9 +48,11 @@ COMMON = dict(
 )
 OLD = {key: value for key, value in COMMON.items() if key != "num_key_value_heads"}
 MOE = dict(num_experts=6, num_experts_per_tok=2, moe_intermediate_size=16)
-LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
+LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=32)
 YARN = dict(rope_type="yarn", factor=2.0, original_max_position_embeddings=32)
-UNTRUNCATED = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0, truncate=False)
+UNTRUNCATED = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0,
+                   truncate=False)
 LONG = dict(rope_type="longrope", short_factor=[1.0, 1.1], long_factor=[1.5, 3.0])
 
 
@@ -64,55 +66,65 @@ def rope(theta, scaling=None, **more):
 
 GPT_OSS = (
     COMMON
-    | dict(hidden_size=64, intermediate_size=32, head_dim=16, num_local_experts=6, num_experts_per_tok=4, sliding_window=4, initializer_range=0.5)
+    | dict(hidden_size=64, intermediate_size=32, head_dim=16, num_local_experts=6, num_experts_per_tok=4,
+           sliding_window=4, initializer_range=0.5)
     | rope(150000.0, UNTRUNCATED)
 )
 
 
 LLAMA4 = (
     COMMON
-    | dict(num_hidden_layers=4, head_dim=8, intermediate_size=20, intermediate_size_mlp=24, num_local_experts=6, num_experts_per_tok=2, interleave_moe_layer_step=2)
+    | dict(num_hidden_layers=4, head_dim=8, intermediate_size=20, intermediate_size_mlp=24, num_local_experts=6,
+           num_experts_per_tok=2, interleave_moe_layer_step=2)
     | dict(attention_chunk_size=5, floor_scale=4, attn_scale=0.3)
     | rope(500000.0, LLAMA3)
 )
 
 
-MLA = dict(kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10, num_hidden_layers=3, first_k_dense_replace=1, moe_intermediate_size=16)
+MLA = dict(kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=10, num_hidden_layers=3,
+           first_k_dense_replace=1, moe_intermediate_size=16)
 MSCALE = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32, mscale=0.7, mscale_all_dim=0.7)
 DEEPSEEK = {key: value for key, value in COMMON.items() if key != "num_key_value_heads"} | MLA
 
 
 # family of the GGUF, class of the config, what differs, dtype, bytes of a shard
 MODELS = {
-    "llama": ("llama", transformers.LlamaConfig, COMMON | dict(rms_norm_eps=1e-5) | rope(500000.0, LLAMA3), "float32", None),
-    "mistral": ("llama", transformers.MistralConfig, COMMON | dict(sliding_window=5) | rope(10000.0), "float32", "12KB"),
-    "qwen2": ("qwen2", transformers.Qwen2Config, COMMON | dict(tie_word_embeddings=True, eos_token_id=[2, 7]) | rope(1e6, YARN), "bfloat16", None),
+    "llama": ("llama", transformers.LlamaConfig, COMMON | dict(rms_norm_eps=1e-5) | rope(500000.0, LLAMA3), "float32",
+              None),
+    "mistral": ("llama", transformers.MistralConfig, COMMON | dict(sliding_window=5) | rope(10000.0), "float32",
+                "12KB"),
+    "qwen2": ("qwen2", transformers.Qwen2Config, COMMON | dict(tie_word_embeddings=True, eos_token_id=[2, 7])
+              | rope(1e6, YARN), "bfloat16", None),
     "qwen3": ("qwen3", transformers.Qwen3Config, COMMON | dict(head_dim=12) | rope(1e6), "float32", None),
     "gemma": ("gemma", transformers.GemmaConfig, COMMON | dict(head_dim=10) | rope(10000.0), "float32", None),
     "gemma2": (
         "gemma2",
         transformers.Gemma2Config,
-        COMMON | dict(head_dim=12, query_pre_attn_scalar=12, sliding_window=4, attn_logit_softcapping=5.0, final_logit_softcapping=3.0) | rope(10000.0),
+        COMMON | dict(head_dim=12, query_pre_attn_scalar=12, sliding_window=4, attn_logit_softcapping=5.0,
+                      final_logit_softcapping=3.0) | rope(10000.0),
         "float16",
         None,
     ),
     "phi3": (
         "phi3",
         transformers.Phi3Config,
-        COMMON | dict(original_max_position_embeddings=8, sliding_window=9) | rope(10000.0, LONG, partial_rotary_factor=0.5),
-        "float32",
+        COMMON | dict(original_max_position_embeddings=8, sliding_window=9)
+        | rope(10000.0, LONG, partial_rotary_factor=0.5), "float32",
         None,
     ),
     "gpt2": (
         "gpt2",
         transformers.GPT2Config,
-        dict(vocab_size=VOCABULARY, n_positions=64, n_embd=32, n_layer=2, n_head=4, n_inner=24, initializer_range=0.3, bos_token_id=1, eos_token_id=2),
+        dict(vocab_size=VOCABULARY, n_positions=64, n_embd=32, n_layer=2, n_head=4, n_inner=24, initializer_range=0.3,
+             bos_token_id=1, eos_token_id=2),
         "float32",
         None,
     ),
     "olmo2": ("olmo2", transformers.Olmo2Config, COMMON | rope(500000.0), "float32", None),
-    "phi": ("phi2", transformers.PhiConfig, COMMON | dict(num_key_value_heads=4) | rope(10000.0, partial_rotary_factor=0.5), "float32", None),
-    "stablelm": ("stablelm", transformers.StableLmConfig, COMMON | dict(use_qkv_bias=True) | rope(10000.0, partial_rotary_factor=0.25), "float32", None),
+    "phi": ("phi2", transformers.PhiConfig, COMMON | dict(num_key_value_heads=4)
+            | rope(10000.0, partial_rotary_factor=0.5), "float32", None),
+    "stablelm": ("stablelm", transformers.StableLmConfig, COMMON | dict(use_qkv_bias=True)
+                 | rope(10000.0, partial_rotary_factor=0.25), "float32", None),
     "stablelm_parallel": (
         "stablelm",
         transformers.StableLmConfig,
@@ -120,7 +132,8 @@ MODELS = {
         "float32",
         None,
     ),
-    "gpt_neox": ("gptneox", transformers.GPTNeoXConfig, OLD | rope(10000.0, partial_rotary_factor=0.25), "float32", None),
+    "gpt_neox": ("gptneox", transformers.GPTNeoXConfig, OLD | rope(10000.0, partial_rotary_factor=0.25), "float32",
+                 None),
     "falcon": ("falcon", transformers.FalconConfig, OLD | dict(ffn_hidden_size=24) | rope(10000.0), "float32", None),
     "falcon_new": (
         "falcon",
@@ -129,17 +142,20 @@ MODELS = {
         "float32",
         None,
     ),
-    "starcoder2": ("starcoder2", transformers.Starcoder2Config, COMMON | dict(sliding_window=None) | rope(100000.0), "float32", None),
+    "starcoder2": ("starcoder2", transformers.Starcoder2Config, COMMON | dict(sliding_window=None) | rope(100000.0),
+                   "float32", None),
     "smollm3": ("smollm3", transformers.SmolLM3Config, COMMON | dict(num_hidden_layers=4) | rope(2e6), "float32", None),
     "granite": (
         "granite",
         transformers.GraniteConfig,
-        COMMON | dict(embedding_multiplier=6.0, residual_multiplier=0.3, attention_multiplier=0.2, logits_scaling=4.0) | rope(10000.0),
-        "float32",
+        COMMON | dict(embedding_multiplier=6.0, residual_multiplier=0.3, attention_multiplier=0.2, logits_scaling=4.0)
+        | rope(10000.0), "float32",
         None,
     ),
-    "cohere": ("command-r", transformers.CohereConfig, COMMON | dict(logit_scale=0.25) | rope(10000.0), "float32", None),
-    "mixtral": ("llama", transformers.MixtralConfig, COMMON | dict(num_local_experts=4, num_experts_per_tok=2) | rope(1e6), "float32", None),
+    "cohere": ("command-r", transformers.CohereConfig, COMMON | dict(logit_scale=0.25) | rope(10000.0), "float32",
+               None),
+    "mixtral": ("llama", transformers.MixtralConfig, COMMON | dict(num_local_experts=4, num_experts_per_tok=2)
+                | rope(1e6), "float32", None),
     "qwen2_moe": (
         "qwen2moe",
         transformers.Qwen2MoeConfig,
@@ -147,13 +163,15 @@ MODELS = {
         "float32",
         None,
     ),
-    "qwen3_moe": ("qwen3moe", transformers.Qwen3MoeConfig, COMMON | MOE | dict(head_dim=12, norm_topk_prob=True) | rope(1e6), "bfloat16", None),
-    "olmoe": ("olmoe", transformers.OlmoeConfig, COMMON | dict(num_experts=5, num_experts_per_tok=3) | rope(10000.0), "float32", None),
+    "qwen3_moe": ("qwen3moe", transformers.Qwen3MoeConfig, COMMON | MOE | dict(head_dim=12, norm_topk_prob=True)
+                  | rope(1e6), "bfloat16", None),
+    "olmoe": ("olmoe", transformers.OlmoeConfig, COMMON | dict(num_experts=5, num_experts_per_tok=3) | rope(10000.0),
+              "float32", None),
     "deepseek_v2": (
         "deepseek2",
         transformers.DeepseekV2Config,
-        DEEPSEEK | dict(q_lora_rank=None, n_routed_experts=6, n_shared_experts=2, num_experts_per_tok=2) | rope(10000.0, MSCALE),
-        "float32",
+        DEEPSEEK | dict(q_lora_rank=None, n_routed_experts=6, n_shared_experts=2, num_experts_per_tok=2)
+        | rope(10000.0, MSCALE), "float32",
         None,
     ),
     "deepseek_v2_groups": (
@@ -169,22 +187,27 @@ MODELS = {
     "deepseek_v3": (
         "deepseek2",
         transformers.DeepseekV3Config,
-        DEEPSEEK | dict(num_key_value_heads=4, q_lora_rank=20, n_routed_experts=8, n_shared_experts=1, num_experts_per_tok=3, n_group=4, topk_group=2) | rope(10000.0, MSCALE),
+        DEEPSEEK | dict(num_key_value_heads=4, q_lora_rank=20, n_routed_experts=8, n_shared_experts=1,
+                        num_experts_per_tok=3, n_group=4, topk_group=2) | rope(10000.0, MSCALE),
         "float32",
         None,
     ),
     "llama4_text": ("llama4", transformers.Llama4TextConfig, LLAMA4, "float32", None),
-    "llama4_text_plain": ("llama4", transformers.Llama4TextConfig, LLAMA4 | dict(hidden_size=16, intermediate_size=8, num_hidden_layers=2, use_qk_norm=False, num_local_experts=128, num_experts_per_tok=1), "bfloat16", None),
+    "llama4_text_plain": ("llama4", transformers.Llama4TextConfig, LLAMA4
+                          | dict(hidden_size=16, intermediate_size=8, num_hidden_layers=2, use_qk_norm=False,
+                                 num_local_experts=128, num_experts_per_tok=1), "bfloat16", None),
     "gpt_oss": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "float32", None),
     "gpt_oss_mxfp4": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "bfloat16", None),
     "gemma3_text": (
         "gemma3",
         transformers.Gemma3TextConfig,
         COMMON
-        | dict(head_dim=12, query_pre_attn_scalar=12, sliding_window=4, num_hidden_layers=3, layer_types=["sliding_attention", "sliding_attention", "full_attention"])
+        | dict(head_dim=12, query_pre_attn_scalar=12, sliding_window=4, num_hidden_layers=3,
+               layer_types=["sliding_attention", "sliding_attention", "full_attention"])
         | dict(
             rope_parameters=dict(
-                full_attention=dict(rope_type="linear", factor=2.0, rope_theta=1e6), sliding_attention=dict(rope_type="default", rope_theta=10000.0)
+                full_attention=dict(rope_type="linear", factor=2.0, rope_theta=1e6),
+                sliding_attention=dict(rope_type="default", rope_theta=10000.0)
             )
         ),
         "bfloat16",
@@ -200,7 +223,8 @@ def make_model(config, dtype):
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() == 1:
-                weight.copy_(torch.randn_like(weight) * 0.2 + (0 if name.endswith("bias") or config.model_type in OFFSET_NORMS else 1))
+                weight.copy_(torch.randn_like(weight) * 0.2 + (0 if name.endswith("bias")
+                                                               or config.model_type in OFFSET_NORMS else 1))
             elif name.endswith("_bias"):  # of experts
                 weight.copy_(torch.randn_like(weight) * 0.2)
             weight.copy_(weight.to(getattr(torch, dtype)))
@@ -245,7 +269,8 @@ def pack_folder(folder, packed):
         tensors[name + "_scales"] = scales
     safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = dict(quant_method="mxfp4", modules_to_not_convert=["model.embed_tokens", "lm_head", "model.layers.*.self_attn"])
+    kept = ["model.embed_tokens", "lm_head", "model.layers.*.self_attn"]
+    config["quantization_config"] = dict(quant_method="mxfp4", modules_to_not_convert=kept)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
@@ -265,9 +290,11 @@ def save_folder(model, folder, dtype, shard):
 def save_whole(model, folder):
     """The same language model in one that reads pictures, too."""
     shutil.rmtree(folder, ignore_errors=True)
-    vision = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=16, patch_size=8)
+    vision = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=16,
+                  patch_size=8)
     sizes = dict(vision_output_dim=16, projector_input_dim=16, projector_output_dim=16, pixel_shuffle_ratio=0.5)
-    whole = transformers.Llama4ForConditionalGeneration(transformers.Llama4Config(text_config=model.config.to_dict(), vision_config=vision | sizes))
+    config = transformers.Llama4Config(text_config=model.config.to_dict(), vision_config=vision | sizes)
+    whole = transformers.Llama4ForConditionalGeneration(config)
     whole.language_model.load_state_dict(model.state_dict())
     whole.save_pretrained(folder)
 
@@ -278,11 +305,13 @@ def rotary_of(model):
     if rotary is None:
         return {}
     if hasattr(rotary, "full_attention_inv_freq"):
-        usual = dict(frequencies=rotary.full_attention_inv_freq.tolist(), magnitude=float(rotary.full_attention_attention_scaling))
+        usual = dict(frequencies=rotary.full_attention_inv_freq.tolist(),
+                     magnitude=float(rotary.full_attention_attention_scaling))
         return usual | dict(local_frequencies=rotary.sliding_attention_inv_freq.tolist())
     numbers = dict(frequencies=rotary.inv_freq.tolist(), magnitude=float(rotary.attention_scaling))
     if rotary.config.rope_parameters["rope_type"] == "longrope":
-        long, magnitude = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS["longrope"](rotary.config, "cpu", seq_len=1000)
+        function = transformers.modeling_rope_utils.ROPE_INIT_FUNCTIONS["longrope"]
+        long, magnitude = function(rotary.config, "cpu", seq_len=1000)
         numbers |= dict(long_frequencies=long.tolist(), long_magnitude=magnitude)
     return numbers
 
@@ -324,7 +353,8 @@ def state_of(model):
             yield name + ".weight", weight.transpose(1, 2).contiguous()
         elif "feed_forward.experts." in name:  # (experts, inputs, outputs), those of gate before those of up
             turned = weight.transpose(1, 2)
-            parts = {"gate_proj": turned.chunk(2, dim=1)[0], "up_proj": turned.chunk(2, dim=1)[1]} if name.endswith("gate_up_proj") else {"down_proj": turned}
+            names = ("gate_proj", "up_proj") if name.endswith("gate_up_proj") else ("down_proj",)
+            parts = dict(zip(names, turned.chunk(len(names), dim=1)))
             for part, rows in parts.items():
                 yield f"{name.rpartition('.')[0]}.{part}.weight", rows.contiguous()
         elif name.endswith("experts.gate_up_proj"):
@@ -343,7 +373,8 @@ def gguf_name(name, family, config):
     ours = LAYER[stem]
     if family in ("gemma2", "gemma3", "olmo2", "gpt-oss") and stem == "post_attention_layernorm":
         ours = "post_attention_norm"
-    if family == "falcon" and config.new_decoder_architecture and stem in ("input_layernorm", "post_attention_layernorm"):
+    if family == "falcon" and config.new_decoder_architecture and stem in ("input_layernorm",
+                                                                           "post_attention_layernorm"):
         ours = "attn_norm" if stem == "post_attention_layernorm" else "attn_norm_2"
     return f"blk.{layer}.{ours}.{ending}"
 
@@ -375,7 +406,8 @@ def gguf_weight(name, weight, config, family):
 
 def latent_parts(name, weight, config):
     """What Oort makes of a tensor of latent attention: names below self_attn and their rows."""
-    heads, plain, turned, value = config.num_attention_heads, config.qk_nope_head_dim, config.qk_rope_head_dim, config.v_head_dim
+    heads, plain = config.num_attention_heads, config.qk_nope_head_dim
+    turned, value = config.qk_rope_head_dim, config.v_head_dim
     if name in ("q_proj", "q_b_proj"):
         parts = weight.unflatten(0, (heads, -1)).split([plain, turned], dim=1)
         return {"q_plain_proj": parts[0].flatten(0, 1), "q_turned_proj": parts[1].flatten(0, 1)}
@@ -399,7 +431,8 @@ def write_vocabulary(writer):
     writer.add_eos_token_id(2)
     writer.add_eot_token_id(7)
     writer.add_add_bos_token(True)
-    writer.add_chat_template([{"name": "default", "template": "{{ messages[0].content }}"}, {"name": "tool_use", "template": "tools"}])
+    writer.add_chat_template([{"name": "default", "template": "{{ messages[0].content }}"},
+                              {"name": "tool_use", "template": "tools"}])
 
 
 def llama3_divisors(model):
@@ -430,13 +463,15 @@ def write_gguf(model, path, family, packed={}):
         writer.add_tensor("rope_freqs.weight", llama3_divisors(model))
     if parameters.get("rope_type") == "longrope":
         for length in ("long", "short"):
-            writer.add_tensor(f"rope_factors_{length}.weight", np.array(parameters[f"{length}_factor"], dtype=np.float32))
+            writer.add_tensor(f"rope_factors_{length}.weight", np.array(parameters[f"{length}_factor"],
+                                                                        dtype=np.float32))
     blocks = dict(packed_parts(packed))
     for name, weight in state_of(model):
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         if name in blocks:
-            writer.add_tensor(gguf_name(name, family, config), gguf_blocks(*blocks[name]), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+            writer.add_tensor(gguf_name(name, family, config), gguf_blocks(*blocks[name]),
+                              raw_dtype=gguf.GGMLQuantizationType.MXFP4)
             continue
         if name.endswith("kv_b_proj.weight") and config.model_type == "deepseek_v3":  # as newer files have it
             for part, rows in latent_parts("kv_b_proj", weight, config).items():
@@ -466,7 +501,8 @@ def hub_weights(model):
             weight = weight + 1
         if config.model_type == "gpt2" and layer and weight.dim() == 2:
             weight = weight.T
-        latent = latent_parts(stem.removeprefix("self_attn."), weight, config) if hasattr(config, "kv_lora_rank") else {}
+        is_latent = hasattr(config, "kv_lora_rank")
+        latent = latent_parts(stem.removeprefix("self_attn."), weight, config) if is_latent else {}
         for part, rows in latent.items():
             weights[f"model.layers.{layer}.self_attn.{part}.{ending}"] = rows.contiguous()
         if latent:

@@ -19,7 +19,8 @@ import transformers
 
 HERE = pathlib.Path(__file__).parent
 VOCABULARY = 40
-TEXTS = [[3, 17, 29, 5, 5, 38, 11, 1], [22, 1], [9, 31, 8, 14, 30, 7, 7, 12, 25, 33, 6, 19, 4, 28, 21, 36, 13, 10, 35, 1]]
+TEXTS = [[3, 17, 29, 5, 5, 38, 11, 1], [22, 1], [9, 31, 8, 14, 30, 7, 7, 12, 25, 33, 6, 19, 4, 28, 21, 36, 13, 10, 35,
+                                                 1]]
 FORCED = [0, 12, 30, 7, 7, 22]
 T5 = dict(
     vocab_size=VOCABULARY,
@@ -113,11 +114,13 @@ def main():
         model.save_pretrained(folder)
         write_tokenizer(folder, name == "bart")
         with torch.no_grad():
-            logits = [model(input_ids=torch.tensor([text]), decoder_input_ids=torch.tensor([FORCED])).logits[0].tolist() for text in TEXTS]
+            logits = [model(input_ids=torch.tensor([text]),
+                            decoder_input_ids=torch.tensor([FORCED])).logits[0].tolist() for text in TEXTS]
         tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         prompt = tokenizer.encode("the cat sat on a mat").ids
         answers = [dict(text=text, tokens=greedy(model, text)) for text in TEXTS + [prompt]]
-        written = dict(forced=FORCED, logits=[[[round(x, 6) for x in row] for row in rows] for rows in logits], answers=answers)
+        written = dict(forced=FORCED, logits=[[[round(x, 6) for x in row] for row in rows] for rows in logits],
+                       answers=answers)
         (HERE / f"{name}.json").write_text(json.dumps(written) + "\n")
 
 

@@ -99,7 +99,8 @@ class BenchServeTest(unittest.TestCase):
         with Server("--quiet") as server:
             done = bench(server.url, "--requests", 2, "--new-tokens", 4)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertRegex(done.stdout.splitlines()[-1], r"\Atokens_per_second [\d.]+ requests_per_second [\d.]+ failed 0\Z")
+            self.assertRegex(done.stdout.splitlines()[-1], r"\Atokens_per_second [\d.]+ requests_per_second [\d.]+ "
+                                                           r"failed 0\Z")
             self.assertIn("TTFT", done.stdout)
 
     def test_keys(self):

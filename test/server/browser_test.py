@@ -95,7 +95,8 @@ class BrowserTest(unittest.TestCase):
         self.open()
         self.send("Tell me a story about a fox.")
         self.facts()
-        self.assertRegex(self.page.locator("article .facts").inner_text(), r"\A\d+ tokens, \d+/s, first after \d+ ms, \d+ of \d+ in use")
+        self.assertRegex(self.page.locator("article .facts").inner_text(),
+                         r"\A\d+ tokens, \d+/s, first after \d+ ms, \d+ of \d+ in use")
         self.page.get_by_role("button", name="Regenerate").click()
         self.facts()
         self.page.reload()
@@ -181,7 +182,8 @@ class BrowserTest(unittest.TestCase):
         self.open("/dashboard")
         self.until("before !== null")
         body = json.dumps({"prompt": "Once", "max_tokens": 8, "ignore_eos": True}).encode()
-        request = urllib.request.Request(self.server.url + "/v1/completions", body, {"Content-Type": "application/json"})
+        request = urllib.request.Request(self.server.url + "/v1/completions", body,
+                                         {"Content-Type": "application/json"})
         urllib.request.urlopen(request).read()
         self.until("PLOTS[0].data[0].some((rate) => rate > 0)")
         self.until("PLOTS[3].data[0].some((time) => time > 0)")
@@ -276,9 +278,11 @@ def take_screenshots(folder):
             page.goto(server.url + "/dashboard")
             page.wait_for_timeout(2500)
             for i in range(24):
-                page.evaluate("""i => Promise.all([...Array(1 + i % 3).keys()].map((k) => fetch("v1/completions", { method: "POST",
+                page.evaluate("""i => Promise.all([...Array(1 + i % 3).keys()].map((k) => fetch("v1/completions", {
+                    method: "POST",
                     headers: { "Content-Type": "application/json" },
-                    body: JSON.stringify({ prompt: "Once " + i + k, max_tokens: 200, ignore_eos: true, stream: true }) }).then((r) => r.text())))""", i)
+                    body: JSON.stringify({ prompt: "Once " + i + k, max_tokens: 200, ignore_eos: true, stream: true })
+                }).then((r) => r.text())))""", i)
             page.wait_for_timeout(2500)
             page.screenshot(path=folder / f"serve-dashboard-{scheme}.png")
         browser.close()

@@ -305,7 +305,8 @@ class ConformanceTest(unittest.TestCase):
             ({"role": "wizard", "content": "x"}, "messages[0].role"),
             ({"role": "user"}, "messages[0].content"),
             ({"role": "user", "content": 5}, "messages[0].content"),
-            ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}, "messages[0].content[0].image_url.url"),
+            ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]},
+             "messages[0].content[0].image_url.url"),
         ):
             with self.subTest(message=message):
                 self.refused(lambda: self.chat(messages=[message]), openai.BadRequestError, param=param)
@@ -373,7 +374,8 @@ class ConformanceTest(unittest.TestCase):
         self.assertTrue(all(value <= 0 for value in choice.logprobs.token_logprobs[1:]))
         alone = self.complete(prompt=ids, echo=True, logprobs=1, max_tokens=0).choices[0]
         self.assertEqual(alone.logprobs.token_logprobs, choice.logprobs.token_logprobs[:-1])
-        chunks = [chunk.choices[0] for chunk in self.complete(prompt=ids, echo=True, logprobs=1, max_tokens=1, stream=True)]
+        chunks = [chunk.choices[0] for chunk in self.complete(prompt=ids, echo=True, logprobs=1, max_tokens=1,
+                                                              stream=True)]
         streamed = [value for chunk in chunks if chunk.logprobs for value in chunk.logprobs.token_logprobs]
         self.assertEqual(streamed, choice.logprobs.token_logprobs)
 

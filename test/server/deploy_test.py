@@ -76,19 +76,22 @@ class DeployTest(unittest.TestCase):
                     self.assertIn(get["port"], ports)
                     self.assertEqual(urllib.request.urlopen(server.url + get["path"], timeout=SECONDS).status, 200)
 
-    @unittest.skipUnless(shutil.which("nginx", path="/usr/sbin:/usr/bin") and shutil.which("openssl"), "needs nginx and openssl")
+    @unittest.skipUnless(shutil.which("nginx", path="/usr/sbin:/usr/bin") and shutil.which("openssl"),
+                         "needs nginx and openssl")
     def test_nginx(self):
         with tempfile.TemporaryDirectory() as name, Server() as one, Server() as two:
             folder, port = pathlib.Path(name), free_port()
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                            "-keyout", folder / "tls.key", "-out", folder / "tls.pem", "-days", "2", "-subj", "/CN=localhost",
-                            "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                            "-nodes",
+                            "-keyout", folder / "tls.key", "-out", folder / "tls.pem", "-days", "2", "-subj",
+                            "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
             text = (DEPLOY / "nginx.conf").read_text()
             for old, new in (("/etc/oort/", f"{folder}/"), ("listen 8443", f"listen 127.0.0.1:{port}"),
                              ("127.0.0.1:8081", one.url[7:]), ("127.0.0.1:8082", two.url[7:])):
                 self.assertIn(old, text)
                 text = text.replace(old, new)
-            paths = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+            paths = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi",
+                                                                               "uwsgi", "scgi"))
             conf = folder / "nginx.conf"
             conf.write_text(f"daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{}} "
                             f"http {{ access_log off; {paths}\n{text}\n}}\n")

@@ -49,8 +49,8 @@ def written(url):
 
 
 def watch_second_half(url, pid, before, tokens):
-    """Tokens a second, and tokens a second of processor time, while the busy answers, before which the server had written
-    so many, are in their second half."""
+    """Tokens a second, and tokens a second of processor time, while the busy answers, before which the server had
+    written so many, are in their second half."""
     moments = []
     for part in (0.5, 0.95):
         wait_for(lambda: written(url) >= before + part * BUSY * tokens, pause=0.1)
@@ -86,8 +86,8 @@ class Busy:
 
 
 def measure(url, pid, streams, tokens, speed):
-    """Tokens a second of the busy ones alone and beside the others (by the clock, and of processor time, which tells more
-    where others use the machine), bytes that the others take, times of /health."""
+    """Tokens a second of the busy ones alone and beside the others (by the clock, and of processor time, which tells
+    more where others use the machine), bytes that the others take, times of /health."""
     alone = beside = (None, None)
     busy = Busy(url, tokens)
     if speed:

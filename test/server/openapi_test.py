@@ -126,8 +126,8 @@ class OpenApiTest(unittest.TestCase):
         self.assertEqual(status, 400, text)
         self.check(json.loads(text), self.schema_of(path, "post", "4XX"))
 
-    @each_row([("/v1/models",), ("/v1/models/{name}",), ("/api/tags",), ("/health",), ("/ready",), ("/version",), ("/v2",),
-               ("/v2/models/{name}",), ("/v2/models/{name}/ready",), ("/v2/health/ready",)])
+    @each_row([("/v1/models",), ("/v1/models/{name}",), ("/api/tags",), ("/health",), ("/ready",), ("/version",),
+               ("/v2",), ("/v2/models/{name}",), ("/v2/models/{name}/ready",), ("/v2/health/ready",)])
     def test_what_is_told(self, path):
         status, text = self.ask(path.replace("{name}", "digits" if path.startswith("/v2") else "storyteller"))
         self.assertEqual(status, 200, text)

@@ -157,7 +157,8 @@ class TlsTest(unittest.TestCase):
         cert, key = certificate(self.folder, "one")
         with Server("--tls-cert", cert, "--tls-key", key, "--quiet") as server:
             port = urllib.parse.urlsplit(server.url).port
-            for bytes_sent in (b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"x" * 100, b"\0" * 9):
+            for bytes_sent in (b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"x" * 100,
+                               b"\0" * 9):
                 with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as peer:
                     peer.sendall(bytes_sent)
                     peer.shutdown(socket.SHUT_WR)
@@ -173,7 +174,8 @@ class TlsTest(unittest.TestCase):
                 warnings.simplefilter("ignore")  # that it is old is the point
                 old.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
                 old.maximum_version = ssl.TLSVersion.TLSv1_1
-            with socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as plain, self.assertRaises(ssl.SSLError):
+            with socket.create_connection(("127.0.0.1", port),
+                                          timeout=SECONDS) as plain, self.assertRaises(ssl.SSLError):
                 old.wrap_socket(plain, server_hostname="127.0.0.1")
             health = urllib.request.urlopen(server.url + "/health", timeout=SECONDS, context=self.context(cert))
             self.assertEqual(health.status, 200)

@@ -63,7 +63,8 @@ class ProgramTest(unittest.TestCase):
     def test_the_line_names_all_that_can_be_asked_for(self):
         with tempfile.TemporaryDirectory() as folder:
             adapter = write_adapter(pathlib.Path(folder, "fox"))
-            with Server("--lora", f"fox={adapter}", "--encoder", f"bert={ENCODER}", "--graph", f"digits={DIGITS}") as server:
+            with Server("--lora", f"fox={adapter}", "--encoder", f"bert={ENCODER}", "--graph",
+                        f"digits={DIGITS}") as server:
                 self.assertRegex(server.log[-1], r"\Aoort: serving storyteller, fox, bert and digits at http://")
                 answer = json.load(post(server.url, "/v1/chat/completions", {**CHAT, "model": "fox"}))
                 self.assertEqual(answer["model"], "fox")

@@ -28,8 +28,8 @@ TOOL_TEMPLATE = (
 
 
 def go_on_in(environment):
-    """Goes on in a Python of tools/server-clients, where OORT_CLIENTS names the folder of one; with another client of OpenAI
-    where OORT_OPENAI names its environment, or not at all."""
+    """Goes on in a Python of tools/server-clients, where OORT_CLIENTS names the folder of one; with another client of
+    OpenAI where OORT_OPENAI names its environment, or not at all."""
     wanted = os.environ.get("OORT_OPENAI") if environment == "openai" else None
     environment = wanted or environment
     folder = pathlib.Path(os.environ.get("OORT_CLIENTS", "/nowhere"), environment)

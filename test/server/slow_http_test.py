@@ -119,8 +119,8 @@ def main():
     if arguments.json:
         print(json.dumps(figures))
     else:
-        print("{answers} answers beside slow {connections}: none wrong; closed by the server {closed}; {memory_mb:.1f} MB; "
-              "/health p50 {health_p50_ms:.1f} ms, p99 {health_p99_ms:.1f} ms".format(**figures))
+        print("{answers} answers beside slow {connections}: none wrong; closed by the server {closed}; {memory_mb:.1f} "
+              "MB; /health p50 {health_p50_ms:.1f} ms, p99 {health_p99_ms:.1f} ms".format(**figures))
 
 
 if __name__ == "__main__":

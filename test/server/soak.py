@@ -61,7 +61,8 @@ def ask(where, body, slow=None):
 
 def send_bad(where, body):
     """What is no request gets a 4xx, and the server lives."""
-    head = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    head = (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n")
     with socket.create_connection(where, timeout=SECONDS) as peer:
         peer.sendall(head % len(body) + body)
         status = take(peer, lambda got: len(got) >= 12)[:12]
@@ -121,13 +122,15 @@ def main():
         wait_for(lambda: descriptors(pid) <= files)
         tenth = max(1, len(samples) // 10)
         first, last = percentile(samples[:tenth], 0.5), percentile(samples[-tenth:], 0.5)
-        figures = {"minutes": arguments.minutes, **{name: soak.counts[name] for name in ("answer", "slow", "leave", "bad")},
+        figures = {"minutes": arguments.minutes, **{name: soak.counts[name]
+                                                    for name in ("answer", "slow", "leave", "bad")},
                    "memory_first_mb": first / 1e6, "memory_last_mb": last / 1e6}
         if arguments.json:
             print(json.dumps(figures))
         else:
-            print("{minutes:g} min: {answer} answers and {slow} to slow readers, none wrong; {leave} clients left, {bad} bad "
-                  "bodies; memory {memory_first_mb:.1f} MB at first, {memory_last_mb:.1f} MB at last".format(**figures))
+            says = ("{minutes:g} min: {answer} answers and {slow} to slow readers, none wrong; {leave} clients left, "
+                    "{bad} bad bodies; memory {memory_first_mb:.1f} MB at first, {memory_last_mb:.1f} MB at last")
+            print(says.format(**figures))
         assert last - first < 4e6 + 0.02 * first, "memory grows"
         assert server.stop() == 0
 
