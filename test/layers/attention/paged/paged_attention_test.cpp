@@ -168,7 +168,7 @@ class CachedRun {
 
 double CachedTolerance(const CachedCase& c) {
   if (c.type == KvType::kInt8) return 5e-2;
-  if (c.type == KvType::kK6V4) return 2.5e-1;  // closer to what it keeps: kv_k6v4_test.cpp
+  if (c.type == KvType::kK6V4) return 4e-1;  // closer to what it keeps: kv_k6v4_test.cpp
   if (c.fast) return 1.5e-2;
   return c.type == KvType::kF16 ? 4e-3 : 2e-5;
 }
