@@ -52,8 +52,9 @@ class StepBudget {
     const double left =
         limits_.has_both ? limits_.seconds : std::max(limits_.seconds - answers_, answers_);
     const double fit = tokens_ + (left - seconds_) / SecondsOfToken();
-    const double least = static_cast<double>(std::min(limits_.least, limits_.most));
-    return static_cast<int64_t>(std::clamp(fit, least, static_cast<double>(limits_.most)));
+    const double most = static_cast<double>(limits_.most);
+    const double least = std::min(std::max(static_cast<double>(limits_.least), WorthAPart()), most);
+    return static_cast<int64_t>(std::clamp(fit, least, most));
   }
 
  private:
@@ -67,6 +68,12 @@ class StepBudget {
     const double mean = seconds_ / tokens_;
     const double slope = spread_ > 0 ? together_ / spread_ : mean;
     return std::clamp(slope, (1 - kMostFixed) * mean, mean);
+  }
+  /// Where kernels unpack weights anew in each step, short parts would take most of their time for
+  /// that: a part has twice the tokens that are worth it, so that also half of one is.
+  double WorthAPart() const {
+    if (limits_.has_both) return 0;
+    return 2 * (seconds_ / SecondsOfToken() - tokens_);
   }
   double Seconds(double tokens) const { return seconds_ + (tokens - tokens_) * SecondsOfToken(); }
 

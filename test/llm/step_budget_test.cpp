@@ -46,7 +46,7 @@ TEST(StepBudget, PromptsGetWhatAnswersLeaveOfTheTime) {
 /// Short steps have fewer tokens a second than long ones: what long ones took does not make a short
 /// one too long.
 TEST(StepBudget, KnowsThatStepsTakeTimeBeforeTheirFirstToken) {
-  StepBudget budget({.most = 512, .least = 32, .seconds = 0.05});
+  StepBudget budget({.most = 512, .least = 32, .seconds = 0.05, .has_both = true});
   const auto seconds = [](double tokens) { return 0.03 + 0.0004 * tokens; };
   for (int i = 0; i < 20; ++i) {
     for (const int64_t tokens : {64, 200, 100}) {
@@ -54,6 +54,19 @@ TEST(StepBudget, KnowsThatStepsTakeTimeBeforeTheirFirstToken) {
     }
   }
   EXPECT_NEAR(budget.Tokens(true), 50, 1);
+}
+
+/// With units for tiles a step of 70 tokens takes little longer than one of 35.
+TEST(StepBudget, PartsAreWorthWhatEachTakesAnew) {
+  for (const double before : {0.001, 0.012}) {
+    StepBudget budget({.most = 512, .least = 32, .seconds = 0.01});
+    for (int i = 0; i < 20; ++i) {
+      for (const int64_t tokens : {35, 70, 140}) {
+        budget.ObservePrompts(tokens, before + 0.0003 * static_cast<double>(tokens));
+      }
+    }
+    EXPECT_NEAR(budget.Tokens(true), before < 0.01 ? 32 : 80, 2) << before;
+  }
 }
 
 TEST(StepBudget, OneSlowStepChangesLittle) {
