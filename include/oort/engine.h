@@ -39,7 +39,7 @@ struct EngineOptions {
   std::optional<KvType> kv;    ///< how keys and values are kept; unset: the model's default_kv()
   int64_t cache_tokens = 0;    ///< of all sequences together; 0: the model's context, at most 8192
   int64_t prompt_chunk = 512;  ///< most tokens of a prompt in one step
-  int64_t step_tokens = 2048;  ///< of a step, where a GPU computes prompts and answers together
+  int64_t step_tokens = 4096;  ///< of a step, where a GPU computes prompts and answers together
   /// Who reads an answer waits about so long for the next token while prompts of others are read,
   /// which get parts of steps, by what steps took so far: on a CPU of 32 tokens at least, and of as
   /// much time as the answers take; on a GPU of 64. Unset: 0.04 on a CPU, 0.1 on a GPU. 0: no
