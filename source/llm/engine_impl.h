@@ -86,7 +86,8 @@ inline StepLimits LimitsOfSteps(const LanguageModel& model, const EngineOptions&
   return {.most = MixesSteps(model, options) ? options.step_tokens : options.prompt_chunk,
           .least = on_cpu ? 32 : 64,
           .seconds = options.step_seconds.value_or(on_cpu ? 0.04 : 0.1),
-          .has_both = MixesSteps(model, options)};
+          .has_both = MixesSteps(model, options),
+          .spares = on_cpu && !options.step_seconds};
 }
 
 /// On the CPU, kernels for prompts take over at so many tokens at the latest.

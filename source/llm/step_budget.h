@@ -13,6 +13,7 @@ struct StepLimits {
   int64_t least = 64;     ///< of these for prompts, however long they take: they go on, too
   double seconds = 0;     ///< about, from one token of an answer to the next; 0: no limit
   bool has_both = false;  ///< one step may have prompts and answers; otherwise they take turns
+  bool spares = false;    ///< no part is so short that most of its time is what each takes anew
 };
 
 /// Learns from the steps so far how long others will take. Where prompts and answers take turns,
@@ -72,7 +73,7 @@ class StepBudget {
   /// Where kernels unpack weights anew in each step, short parts would take most of their time for
   /// that: a part has twice the tokens that are worth it, so that also half of one is.
   double WorthAPart() const {
-    if (limits_.has_both) return 0;
+    if (!limits_.spares) return 0;
     return 2 * (seconds_ / SecondsOfToken() - tokens_);
   }
   double Seconds(double tokens) const { return seconds_ + (tokens - tokens_) * SecondsOfToken(); }

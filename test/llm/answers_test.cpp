@@ -172,7 +172,7 @@ TEST(Answers, GoOnWhileALongPromptIsRead) {
 TEST(Answers, ShareTheBlocksOfThePrompt) {
   const auto model = LongModel();
   const auto most_blocks = [&](int64_t requests, int64_t n) {
-    Engine engine(model, {.cache_tokens = 8 * 576, .reuse_prefixes = false});
+    Engine engine(model, {.cache_tokens = 8 * 576, .step_seconds = 0, .reuse_prefixes = false});
     for (int64_t i = 0; i < requests; ++i) {
       GenerateRequest request = AnswersOf(PromptOf(512), n, 64);
       request.sampling.seed += static_cast<uint64_t>(i);

@@ -46,7 +46,7 @@ TEST(StepBudget, PromptsGetWhatAnswersLeaveOfTheTime) {
 /// Short steps have fewer tokens a second than long ones: what long ones took does not make a short
 /// one too long.
 TEST(StepBudget, KnowsThatStepsTakeTimeBeforeTheirFirstToken) {
-  StepBudget budget({.most = 512, .least = 32, .seconds = 0.05, .has_both = true});
+  StepBudget budget({.most = 512, .least = 32, .seconds = 0.05});
   const auto seconds = [](double tokens) { return 0.03 + 0.0004 * tokens; };
   for (int i = 0; i < 20; ++i) {
     for (const int64_t tokens : {64, 200, 100}) {
@@ -59,7 +59,7 @@ TEST(StepBudget, KnowsThatStepsTakeTimeBeforeTheirFirstToken) {
 /// With units for tiles a step of 70 tokens takes little longer than one of 35.
 TEST(StepBudget, PartsAreWorthWhatEachTakesAnew) {
   for (const double before : {0.001, 0.012}) {
-    StepBudget budget({.most = 512, .least = 32, .seconds = 0.01});
+    StepBudget budget({.most = 512, .least = 32, .seconds = 0.01, .spares = true});
     for (int i = 0; i < 20; ++i) {
       for (const int64_t tokens : {35, 70, 140}) {
         budget.ObservePrompts(tokens, before + 0.0003 * static_cast<double>(tokens));
@@ -98,7 +98,8 @@ struct Load {
 class Clients {
  public:
   Clients(int64_t count, double step_seconds)
-      : budget_({.most = 512, .least = 32, .seconds = step_seconds}), clients_(count) {}
+      : budget_({.most = 512, .least = 32, .seconds = step_seconds, .spares = true}),
+        clients_(count) {}
 
   Load Run(double seconds) {
     for (int64_t i = 0; i < clients_; ++i) Ask();

@@ -240,7 +240,7 @@ Json WithMessages(Json messages) {
 TEST(ToolRoutes, ModelsWhoseTemplateKnowsNoToolsAreToldOfThem) {
   const Fixture fixture(WithoutTools("{{ '<|system|>' + message.content }}"));
   const Json hi = {{"role", "user"}, {"content", "Hi"}};
-  std::string prompt = PromptOf(fixture, WithMessages({hi}));
+  std::string prompt = PromptOf(fixture, WithMessages(Json::array({hi})));
   EXPECT_TRUE(prompt.starts_with("<|system|>You can call these functions")) << prompt;
   const std::string tool = "<tools>\n{\"name\":\"weather\",\"description\":\"of a city\",";
   EXPECT_NE(prompt.find(tool), std::string::npos) << prompt;
@@ -272,9 +272,9 @@ TEST(ToolRoutes, ModelsWhoseTemplateKnowsNoToolsAreToldOfThem) {
 TEST(ToolRoutes, TheUserTellsOfToolsWhereATemplateTakesNoSystemMessage) {
   for (const char* system : {"{{ raise_exception('no system') }}", ""}) {
     const Fixture fixture(WithoutTools(system));
-    const Json parts = {{{"type", "text"}, {"text", "Hi"}}};
-    const std::string prompt =
-        PromptOf(fixture, WithMessages({{{"role", "user"}, {"content", parts}}}));
+    const Json parts = Json::array({{{"type", "text"}, {"text", "Hi"}}});
+    const Json hi = {{"role", "user"}, {"content", parts}};
+    const std::string prompt = PromptOf(fixture, WithMessages(Json::array({hi})));
     EXPECT_TRUE(prompt.starts_with("<|user|>You can call these functions")) << prompt;
     EXPECT_NE(prompt.find("</tool_response>.\n\nHi"), std::string::npos) << prompt;
   }
