@@ -71,6 +71,22 @@ class LintTest(unittest.TestCase):
         self.assertIn("test/a_test.cpp:1: 121 characters", text)
         self.assertNotIn("b_test", text)
 
+    def test_long_lines_of_scripts_are_found_without_their_ending(self):
+        long = "# " + "é" * 119 + "\n"
+        firsts = {"env": "#!/usr/bin/env python3", "python": "#!/usr/bin/python3.12 -I", "bash": "#!/usr/bin/env bash",
+                  "sh": "#! /bin/sh -e"}  # fmt: skip
+        for name, first in firsts.items():
+            self.write(f"tools/{name}", f"{first}\n{long}")
+        self.write("tools/short", f"#!/bin/sh\n{long[1:]}")
+        self.write("tools/fish", f"#!/usr/bin/fish\n{long}")
+        self.write("tools/notes", f"# Run #!/bin/sh\n{long}")
+        (self.root / "tools/picture").write_bytes(b"\x89PNG\xff" * 99)
+        code, text = self.lint()
+        self.assertEqual(code, 1, text)
+        for name in firsts:
+            self.assertIn(f"tools/{name}:2: 121 characters", text)
+        self.assertEqual(text.count("121 characters"), len(firsts), text)
+
     def test_changed_looks_at_what_changed(self):
         self.write("source/core/a.cpp", USED_AFTER_MOVE)
         self.write("source/graph/b.cpp", CLEAN)
