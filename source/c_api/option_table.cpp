@@ -39,7 +39,7 @@ constexpr OptionSpec kTable[] = {
     // oort_engine_new.
     {"kv", kChoice, "how keys and values are kept", 0, "f32|f16|int8|fp8|k6v4"},
     {"cache_tokens", kInteger,
-     "tokens of all requests together that the cache holds; 0: the model's context"},
+     "tokens that the cache holds for all requests; 0: the model's context, 8192 at most"},
     {"prompt_chunk", kInteger, "most tokens of a prompt in one step", 1},
     {"step_tokens", kInteger, "most tokens of a step on a GPU", 1},
     {"step_seconds", kNumber,
