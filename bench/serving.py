@@ -161,8 +161,8 @@ def speed_rows(data):
         ("one answer: `oort bench-llm`, and through HTTP",
          f"{data['in_process_tps']:.0f} and {data['http_tps']:.0f} tokens/s "
          f"({100 * data['http_tps'] / data['in_process_tps']:.0f} %)"),
-        ("12 clients, 128 tokens in and out", f"{many['tokens_per_second']:.0f} tokens/s; between tokens "
-         f"{many['itl_ms']['p50']:.1f} ms, p99 {many['itl_ms']['p99']:.1f} ms"),
+        ("12 clients, 128 tokens in and out", f"{many['tokens_per_second']:.0f} tokens/s; "
+         f"between pieces of text {many['itl_ms']['p50']:.1f} ms, p99 {many['itl_ms']['p99']:.1f} ms"),
     ]
 
 
