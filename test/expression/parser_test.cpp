@@ -9,7 +9,7 @@ namespace {
 
 std::string Rpn(std::string_view text) { return Parse(text).ToString(); }
 
-std::string ErrorOf(std::string_view text) {
+std::string ParseErrorOf(std::string_view text) {
   try {
     Parse(text);
   } catch (const Error& error) {
@@ -104,28 +104,29 @@ TEST(ExpressionParser, CountsOperands) {
 }
 
 TEST(ExpressionParser, ErrorsPointAtTheColumn) {
-  EXPECT_EQ(ErrorOf(""), "column 1: the expression is empty");
-  EXPECT_EQ(ErrorOf("add(@0,flor(@1))"),
+  EXPECT_EQ(ParseErrorOf(""), "column 1: the expression is empty");
+  EXPECT_EQ(ParseErrorOf("add(@0,flor(@1))"),
             "column 8: unknown function 'flor'; did you mean 'floor'?");
-  EXPECT_EQ(ErrorOf("add(@0,zzzzzz(@1))"), "column 8: unknown function 'zzzzzz'");
-  EXPECT_EQ(ErrorOf("add(@0,@1,@2)"), "column 11: unexpected '@2' after the end of the expression");
-  EXPECT_EQ(ErrorOf("@0 @1"), "column 4: unexpected '@1' after the end of the expression");
-  EXPECT_EQ(ErrorOf("add(@0)"), "column 8: 'add' of column 1 takes 2 arguments, got 1");
-  EXPECT_EQ(ErrorOf("[neg]"), "column 5: 'neg' of column 2 takes 1 argument, got 0");
-  EXPECT_EQ(ErrorOf("add(@0,@1"), "column 4: '(' is never closed");
-  EXPECT_EQ(ErrorOf("add(@0,@1))"), "column 11: ')' without a '('");
-  EXPECT_EQ(ErrorOf("[@0,@1"), "column 1: '[' is never closed");
-  EXPECT_EQ(ErrorOf("@0]"), "column 3: ']' without a '['");
-  EXPECT_EQ(ErrorOf("[(@0]"), "column 2: '(' is not closed before the ']' of column 5");
-  EXPECT_EQ(ErrorOf("([@0)]"), "column 5: ')' without a '('");
-  EXPECT_EQ(ErrorOf("add(@x,1)"), "column 5: expected an operand such as @0, got '@x'");
-  EXPECT_EQ(ErrorOf("neg(@99999999999)"),
+  EXPECT_EQ(ParseErrorOf("add(@0,zzzzzz(@1))"), "column 8: unknown function 'zzzzzz'");
+  EXPECT_EQ(ParseErrorOf("add(@0,@1,@2)"),
+            "column 11: unexpected '@2' after the end of the expression");
+  EXPECT_EQ(ParseErrorOf("@0 @1"), "column 4: unexpected '@1' after the end of the expression");
+  EXPECT_EQ(ParseErrorOf("add(@0)"), "column 8: 'add' of column 1 takes 2 arguments, got 1");
+  EXPECT_EQ(ParseErrorOf("[neg]"), "column 5: 'neg' of column 2 takes 1 argument, got 0");
+  EXPECT_EQ(ParseErrorOf("add(@0,@1"), "column 4: '(' is never closed");
+  EXPECT_EQ(ParseErrorOf("add(@0,@1))"), "column 11: ')' without a '('");
+  EXPECT_EQ(ParseErrorOf("[@0,@1"), "column 1: '[' is never closed");
+  EXPECT_EQ(ParseErrorOf("@0]"), "column 3: ']' without a '['");
+  EXPECT_EQ(ParseErrorOf("[(@0]"), "column 2: '(' is not closed before the ']' of column 5");
+  EXPECT_EQ(ParseErrorOf("([@0)]"), "column 5: ')' without a '('");
+  EXPECT_EQ(ParseErrorOf("add(@x,1)"), "column 5: expected an operand such as @0, got '@x'");
+  EXPECT_EQ(ParseErrorOf("neg(@99999999999)"),
             "column 5: expected an operand such as @0, got '@99999999999'");
-  EXPECT_EQ(ErrorOf("add(@2147483647,1)"),
+  EXPECT_EQ(ParseErrorOf("add(@2147483647,1)"),
             "column 5: expected an operand such as @0, got '@2147483647'");
-  EXPECT_EQ(ErrorOf("neg(1.2.3)"), "column 5: '1.2.3' is not a number");
-  EXPECT_EQ(ErrorOf("()"), "column 3: the expression has no value");
-  EXPECT_EQ(ErrorOf("fo\x01(@0)"), "column 1: unknown function 'fo?'");
+  EXPECT_EQ(ParseErrorOf("neg(1.2.3)"), "column 5: '1.2.3' is not a number");
+  EXPECT_EQ(ParseErrorOf("()"), "column 3: the expression has no value");
+  EXPECT_EQ(ParseErrorOf("fo\x01(@0)"), "column 1: unknown function 'fo?'");
 }
 
 TEST(ExpressionParser, HostileTextIsAnError) {
@@ -135,13 +136,15 @@ TEST(ExpressionParser, HostileTextIsAnError) {
     return all;
   };
   const int million = 1'000'000;
-  EXPECT_NE(ErrorOf(repeat("(", million)), "no error");
-  EXPECT_NE(ErrorOf(repeat("(", 20'000) + "@0" + repeat(")", 20'000)).find("column 4097: nested"),
+  EXPECT_NE(ParseErrorOf(repeat("(", million)), "no error");
+  EXPECT_NE(
+      ParseErrorOf(repeat("(", 20'000) + "@0" + repeat(")", 20'000)).find("column 4097: nested"),
+      std::string::npos);
+  EXPECT_NE(ParseErrorOf(repeat("[", 33)).find("column 33: lists nested"), std::string::npos);
+  EXPECT_NE(ParseErrorOf(repeat("neg(", 20'000)).find("nested deeper than 4096"),
             std::string::npos);
-  EXPECT_NE(ErrorOf(repeat("[", 33)).find("column 33: lists nested"), std::string::npos);
-  EXPECT_NE(ErrorOf(repeat("neg(", 20'000)).find("nested deeper than 4096"), std::string::npos);
-  EXPECT_NE(ErrorOf("[" + repeat("1,", 100'000) + "1]").find("tokens"), std::string::npos);
-  EXPECT_NE(ErrorOf(repeat("x", 2 * million)).find("over the limit"), std::string::npos);
+  EXPECT_NE(ParseErrorOf("[" + repeat("1,", 100'000) + "1]").find("tokens"), std::string::npos);
+  EXPECT_NE(ParseErrorOf(repeat("x", 2 * million)).find("over the limit"), std::string::npos);
   // A long chain is legal.
   EXPECT_EQ(Parse(repeat("neg(", 4000) + "@0" + repeat(")", 4000)).steps.size(), 4001u);
 }

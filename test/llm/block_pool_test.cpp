@@ -16,12 +16,12 @@ namespace {
 
 using testing::NaivePool;
 
-constexpr size_t kTokens = static_cast<size_t>(BlockPool::kBlockTokens);
+constexpr size_t kTokensOfBlock = static_cast<size_t>(BlockPool::kBlockTokens);
 
 /// Tokens that say which of a few contents they are.
 std::vector<int32_t> Content(int32_t kind) {
-  std::vector<int32_t> tokens(kTokens);
-  for (size_t i = 0; i < kTokens; ++i) tokens[i] = kind * 100 + static_cast<int32_t>(i);
+  std::vector<int32_t> tokens(kTokensOfBlock);
+  for (size_t i = 0; i < kTokensOfBlock; ++i) tokens[i] = kind * 100 + static_cast<int32_t>(i);
   return tokens;
 }
 

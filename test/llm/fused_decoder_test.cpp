@@ -8,6 +8,7 @@
 #include "decoder/converted.h"
 #include "decoder/decoder.h"
 #include "graph/passes/passes.h"
+#include "kit/count_operators.h"
 #include "kit/files.h"
 #include "kit/paths.h"
 #include "oort/kv_cache.h"
@@ -19,11 +20,6 @@ namespace oort {
 namespace {
 
 const std::filesystem::path kFoldedModels = TestData() / "checkpoints";
-
-int64_t CountType(const Graph& graph, std::string_view type) {
-  return std::count_if(graph.operators.begin(), graph.operators.end(),
-                       [&](const Operator& op) { return op.type == type; });
-}
 
 PassContext OnGpu() {
   PassContext context;
@@ -65,8 +61,8 @@ void ExpectFolded(const Graph& plain, const DecoderConfig& config, int64_t norms
   Graph folded = plain;
   FuseRmsNorm(folded, OnGpu());
   FuseRotary(folded, OnGpu());
-  EXPECT_EQ(CountType(folded, "nn.RMSNorm"), norms_left);
-  EXPECT_EQ(CountType(folded, "oort.Rotary"), rotaries_left);
+  EXPECT_EQ(testing::CountOperators(folded, "nn.RMSNorm"), norms_left);
+  EXPECT_EQ(testing::CountOperators(folded, "oort.Rotary"), rotaries_left);
   const std::vector<Tensor> want = LogitsOf(plain, config);
   const std::vector<Tensor> got = LogitsOf(folded, config);
   ASSERT_EQ(got.size(), want.size());
@@ -124,7 +120,7 @@ TEST(FusedDecoder, ANormThatOthersReadStays) {
   second.input_names.resize(1);
   graph.AddOperator(std::move(second));
   FuseRmsNorm(graph, OnGpu());
-  EXPECT_EQ(CountType(graph, "nn.RMSNorm"), 1);
+  EXPECT_EQ(testing::CountOperators(graph, "nn.RMSNorm"), 1);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "decoder/random_checkpoint.h"
 #include "decoder/shard.h"
 #include "decoder/shard_plan.h"
+#include "kit/count_operators.h"
 #include "kit/paths.h"
 #include "parser/checkpoint/checkpoint.h"
 #include "parser/pnnx/promised.h"
@@ -68,21 +69,17 @@ Graph ShardedGraph(const char* model, const ShardOptions& options, ShardReport& 
   return std::move(decoder.graph);
 }
 
-int64_t CountOf(const Graph& graph, std::string_view type) {
-  return std::ranges::count(graph.operators, type, &Operator::type);
-}
-
 TEST(Shard, TwoSumsALayerOrOnlyGathers) {
   ShardReport report;
   const Graph fast = ShardedGraph("llama", {.rank = 1, .ranks = 2}, report);
-  const int64_t layers = CountOf(fast, "oort.PagedAttention");
-  EXPECT_EQ(CountOf(fast, "oort.AllReduce"), 2 * layers + 1);  // and the embeddings
-  EXPECT_EQ(CountOf(fast, "oort.AllGather"), 1);               // the logits
+  const int64_t layers = testing::CountOperators(fast, "oort.PagedAttention");
+  EXPECT_EQ(testing::CountOperators(fast, "oort.AllReduce"), 2 * layers + 1);  // and the embeddings
+  EXPECT_EQ(testing::CountOperators(fast, "oort.AllGather"), 1);               // the logits
   EXPECT_TRUE(report.whole.empty());
   const Graph exact = ShardedGraph("llama", {.rank = 1, .ranks = 2, .exact = true}, report);
-  EXPECT_EQ(CountOf(exact, "oort.AllReduce"), 1);
-  EXPECT_EQ(CountOf(exact, "oort.AllGather"), 4 * layers + 1);
-  EXPECT_EQ(CountOf(exact, "oort.RankArgmax"), 1);
+  EXPECT_EQ(testing::CountOperators(exact, "oort.AllReduce"), 1);
+  EXPECT_EQ(testing::CountOperators(exact, "oort.AllGather"), 4 * layers + 1);
+  EXPECT_EQ(testing::CountOperators(exact, "oort.RankArgmax"), 1);
 }
 
 TEST(Shard, RanksTogetherHaveEachWeightOnce) {
@@ -124,8 +121,8 @@ TEST(Shard, ExpertsAreSharedOut) {
       size_t sum = 0;
       for (int rank = 0; rank < 3; ++rank) {
         const Graph part = ShardedGraph(model, {rank, 3, exact}, report);
-        const int64_t layers = CountOf(part, "oort.ExpertMixture");
-        EXPECT_EQ(CountOf(part, "oort.GatherExperts"), exact ? layers : 0) << model;
+        const int64_t layers = testing::CountOperators(part, "oort.ExpertMixture");
+        EXPECT_EQ(testing::CountOperators(part, "oort.GatherExperts"), exact ? layers : 0) << model;
         EXPECT_LE(ExpertBytes(part), all / 2) << model;  // 6, 5 or 4 experts on three ranks
         sum += ExpertBytes(part);
       }
@@ -154,9 +151,9 @@ TEST(Shard, OfExpertsInAFolderARankReadsItsOwn) {
 TEST(Shard, ExpertsNeedNoExchangeMoreThanOtherLayers) {
   ShardReport report;
   const Graph fast = ShardedGraph("mixtral", {.rank = 0, .ranks = 2}, report);
-  const int64_t layers = CountOf(fast, "oort.PagedAttention");
-  EXPECT_EQ(CountOf(fast, "oort.AllReduce"), 2 * layers + 1);
-  EXPECT_EQ(CountOf(fast, "oort.AllGather"), 1);  // the logits; routers are whole
+  const int64_t layers = testing::CountOperators(fast, "oort.PagedAttention");
+  EXPECT_EQ(testing::CountOperators(fast, "oort.AllReduce"), 2 * layers + 1);
+  EXPECT_EQ(testing::CountOperators(fast, "oort.AllGather"), 1);  // the logits; routers are whole
   const Graph many = ShardedGraph("mixtral", {.rank = 4, .ranks = 5}, report);
   EXPECT_EQ(std::ranges::count(report.whole, "model.layers.0.mlp.experts"), 1);
 }

@@ -9,6 +9,7 @@
 
 #include "decoder/traced.h"
 #include "decoder/traced_tables.h"
+#include "kit/count_operators.h"
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "kit/paths.h"
@@ -34,11 +35,6 @@ Graph ReadTrace(const std::string& name) {
 
 json::Json TraceAnswer(const std::string& name) {
   return json::Parse(testing::FileBytes(TraceFile(name, ".json")), name);
-}
-
-size_t CountType(const Graph& graph, std::string_view type) {
-  return static_cast<size_t>(std::count_if(graph.operators.begin(), graph.operators.end(),
-                                           [&](const Operator& op) { return op.type == type; }));
 }
 
 Operator& FirstOf(Graph& graph, std::string_view type) {
@@ -87,9 +83,9 @@ INSTANTIATE_TEST_SUITE_P(Traces, TracedFamily,
 
 TEST(TracedDecoder, HasACacheWhereTheTraceHadMasksAndTables) {
   const Graph traced = ReadTrace("llama_eager");
-  EXPECT_EQ(CountType(traced, "pnnx.Input"), 1u);
-  EXPECT_EQ(CountType(traced, "pnnx.Attribute"), 3u);
-  EXPECT_EQ(CountType(traced, "F.scaled_dot_product_attention"), 2u);
+  EXPECT_EQ(testing::CountOperators(traced, "pnnx.Input"), 1);
+  EXPECT_EQ(testing::CountOperators(traced, "pnnx.Attribute"), 3);
+  EXPECT_EQ(testing::CountOperators(traced, "F.scaled_dot_product_attention"), 2);
   const TracedDecoder decoder = MakeDecoder(traced);
   const Graph& graph = decoder.graph;
   EXPECT_TRUE(graph.Check().empty());
@@ -306,7 +302,7 @@ TEST(TracedDecoder, RefusesTablesThatAreNoRotationsBeyondTheirLength) {
   // Still right, but only for the positions that the trace had.
   const TracedDecoder decoder = MakeDecoder(graph);
   EXPECT_EQ(decoder.positions, 7);
-  EXPECT_EQ(CountType(decoder.graph, "oort.Rotary"), 0u);
+  EXPECT_EQ(testing::CountOperators(decoder.graph, "oort.Rotary"), 0);
 }
 
 TEST(TracedDecoder, RefusesOtherInputsAndOutputs) {

@@ -20,7 +20,7 @@ using goldens::ExpectNear;
 using goldens::Golden;
 using goldens::GoldenTensor;
 
-Image Picture() { return ReadImage(Golden("picture.png")); }
+Image SmallPicture() { return ReadImage(Golden("picture.png")); }
 
 std::vector<Detection> GoldenBoxes() {
   const Tensor rows = GoldenTensor("boxes");
@@ -57,7 +57,7 @@ TEST(Image, ResizesAsTorchvision) {
                                  (smooth ? "smooth-" : "sharp-") + std::to_string(width) + "x" +
                                  std::to_string(height);
         SCOPED_TRACE(name);
-        const Image resized = Resize(Picture(), width, height,
+        const Image resized = Resize(SmallPicture(), width, height,
                                      {cubic ? Filter::kBicubic : Filter::kBilinear, smooth});
         EXPECT_EQ(resized.width, width);
         EXPECT_EQ(resized.height, height);
@@ -65,27 +65,27 @@ TEST(Image, ResizesAsTorchvision) {
       }
     }
   }
-  ExpectNear(Resize(Picture(), 50, 9, {Filter::kNearest}).pixels,
+  ExpectNear(Resize(SmallPicture(), 50, 9, {Filter::kNearest}).pixels,
              GoldenTensor("resize-nearest-50x9"), 0.001);
 }
 
 TEST(Image, PreparesPicturesForImageNet) {
-  const Image fitted = CenterCrop(ResizeShorter(Picture(), 14), 12, 12);
+  const Image fitted = CenterCrop(ResizeShorter(SmallPicture(), 14), 12, 12);
   const Tensor input = ToTensor(fitted, ImageNetNormalization());
   EXPECT_EQ(input.shape(), (Shape{1, 3, 12, 12}));
   ExpectNear(input.span<float>(), GoldenTensor("imagenet-14-12"), 1e-4);
 }
 
 TEST(Image, CropsAtTheCenterAndBeyondTheEdges) {
-  ExpectNear(CenterCrop(Picture(), 17, 8).pixels, GoldenTensor("center-crop-17x8"), 1e-6);
-  ExpectNear(CenterCrop(Picture(), 41, 29).pixels, GoldenTensor("center-crop-41x29"), 1e-6);
-  const Image far = Crop(Picture(), 1000, -2000000000, 2, 2, 9);
+  ExpectNear(CenterCrop(SmallPicture(), 17, 8).pixels, GoldenTensor("center-crop-17x8"), 1e-6);
+  ExpectNear(CenterCrop(SmallPicture(), 41, 29).pixels, GoldenTensor("center-crop-41x29"), 1e-6);
+  const Image far = Crop(SmallPicture(), 1000, -2000000000, 2, 2, 9);
   EXPECT_EQ(far.pixels, std::vector<float>(12, 9.0f));
 }
 
 TEST(Image, LetterboxesAsOpenCvAndFindsTheWayBack) {
   for (const auto& [width, height] : {std::pair(32, 32), std::pair(60, 25)}) {
-    const Letterboxed boxed = Letterbox(Picture(), width, height);
+    const Letterboxed boxed = Letterbox(SmallPicture(), width, height);
     ExpectNear(boxed.image.pixels,
                GoldenTensor("letterbox-" + std::to_string(width) + "x" + std::to_string(height)),
                0.02);
@@ -102,14 +102,14 @@ TEST(Image, LetterboxesAsOpenCvAndFindsTheWayBack) {
 TEST(Image, ReadsJpegAndGray) {
   // Decoders may round otherwise.
   ExpectNear(ReadImage(Golden("picture.jpg")).pixels, GoldenTensor("picture-jpg"), 3);
-  const Image gray = ToGray(Picture());
+  const Image gray = ToGray(SmallPicture());
   EXPECT_EQ(gray.channels, 1);
   ExpectNear(gray.pixels, GoldenTensor("gray"), 1e-3);
 }
 
 TEST(Image, WritesWhatItReads) {
   const testing::TemporaryFolder folder;
-  const Image picture = Picture();
+  const Image picture = SmallPicture();
   for (const char* name : {"a.png", "a.ppm", "B.PNG"}) {
     WriteImage(folder / name, picture);
     EXPECT_EQ(ReadImage(folder / name).pixels, picture.pixels) << name;
@@ -133,7 +133,7 @@ TEST(Image, RoundsAndCutsPixelsThatItWrites) {
 }
 
 TEST(Image, TensorsGoBothWays) {
-  const Image picture = Picture();
+  const Image picture = SmallPicture();
   const Image back = ToImage(ToTensor(picture));
   ASSERT_EQ(back.pixels.size(), picture.pixels.size());
   for (size_t i = 0; i < back.pixels.size(); ++i) {
@@ -156,8 +156,9 @@ TEST(Image, RefusesWhatIsNoPicture) {
   const std::string huge = "P6\n30000 30000\n255\n";
   testing::ExpectThrows([&] { DecodeImage(std::as_bytes(std::span(huge)), "huge"); },
                         ErrorCode::kLimit, "64 million");
-  testing::ExpectThrows([] { Resize(Picture(), 0, 5); }, ErrorCode::kInvalidArgument, "0 x 5");
-  testing::ExpectThrows([] { Resize(Picture(), 30000, 30000); }, ErrorCode::kLimit, "64 million");
+  testing::ExpectThrows([] { Resize(SmallPicture(), 0, 5); }, ErrorCode::kInvalidArgument, "0 x 5");
+  testing::ExpectThrows([] { Resize(SmallPicture(), 30000, 30000); }, ErrorCode::kLimit,
+                        "64 million");
   testing::ExpectThrows([] { MakeImage(3, 3, 2); }, ErrorCode::kInvalidArgument, "2 channels");
 }
 
@@ -231,15 +232,15 @@ TEST(Regions, GrowAndAreDropped) {
 }
 
 TEST(Regions, AreCutOutAsByOpenCv) {
-  const Image cut = CropQuad(Picture(), {{{4, 6}, {30, 2}, {32, 14}, {6, 18}}});
+  const Image cut = CropQuad(SmallPicture(), {{{4, 6}, {30, 2}, {32, 14}, {6, 18}}});
   EXPECT_EQ(cut.width, 26);
   EXPECT_EQ(cut.height, 12);
   // OpenCV knows 32 places between two pixels.
   ExpectNear(cut.pixels, GoldenTensor("crop-quad"), 4);
-  ExpectNear(Turn(Picture(), 1).pixels, GoldenTensor("turned"), 1e-6);
-  EXPECT_EQ(Turn(Turn(Picture(), 3), -3).pixels, Picture().pixels);
-  EXPECT_EQ(Turn(Turn(Picture(), 2), 1).pixels, Turn(Picture(), 3).pixels);
-  testing::ExpectThrows([] { CropQuad(Picture(), Quad{}); }, ErrorCode::kInvalidArgument,
+  ExpectNear(Turn(SmallPicture(), 1).pixels, GoldenTensor("turned"), 1e-6);
+  EXPECT_EQ(Turn(Turn(SmallPicture(), 3), -3).pixels, SmallPicture().pixels);
+  EXPECT_EQ(Turn(Turn(SmallPicture(), 2), 1).pixels, Turn(SmallPicture(), 3).pixels);
+  testing::ExpectThrows([] { CropQuad(SmallPicture(), Quad{}); }, ErrorCode::kInvalidArgument,
                         "cannot be cut out");
 }
 

@@ -30,11 +30,11 @@ TEST(Rerank, ReadsQueryAndDocuments) {
 }
 
 TEST(Rerank, RefusesByField) {
-  struct Refusal {
+  struct RefusedRerank {
     const char* body;
     const char* param;
   };
-  const Refusal refusals[] = {
+  const RefusedRerank refusals[] = {
       {R"({"documents":["a"]})", "query"},
       {R"({"query":"","documents":["a"]})", "query"},
       {R"({"query":["a"],"documents":["a"]})", "query"},
@@ -50,7 +50,7 @@ TEST(Rerank, RefusesByField) {
       {R"({"query":"q","documents":["a"],"max_chunks_per_doc":1})", "max_chunks_per_doc"},
       {R"({"model":"other","query":"q","documents":["a"]})", "model"},
   };
-  for (const Refusal& refusal : refusals) {
+  for (const RefusedRerank& refusal : refusals) {
     try {
       ParseRerank(refusal.body);
       ADD_FAILURE() << refusal.body;

@@ -239,13 +239,13 @@ TEST(OpenAiTools, ReasoningIsToldApart) {
 }
 
 TEST(OpenAiTools, WhatMakesNoSenseIsRefusedByField) {
-  struct Refusal {
+  struct RefusedTools {
     std::string fields;
     const char* param;
     const char* says;
   };
   const std::string tools = kTools;
-  const Refusal refusals[] = {
+  const RefusedTools refusals[] = {
       {R"("tools":{})", "tools", "list"},
       {R"("tools":[{"type":"web_search"}])", "tools[0].type", "web_search"},
       {R"("tools":[{"type":"function"}])", "tools[0].function", "missing"},
@@ -275,7 +275,7 @@ TEST(OpenAiTools, WhatMakesNoSenseIsRefusedByField) {
       {R"("functions":[])", "functions", "tools"},
       {R"("reasoning_format":"xml")", "reasoning_format", "none"},
   };
-  for (const Refusal& refusal : refusals) {
+  for (const RefusedTools& refusal : refusals) {
     const ApiError error = ErrorOf([&] { Parse(refusal.fields); });
     EXPECT_EQ(error.status, 400) << refusal.fields;
     EXPECT_EQ(error.param, refusal.param) << refusal.fields << ": " << error.message;

@@ -9,7 +9,7 @@
 namespace oort::serve {
 namespace {
 
-struct FailureLogTest : testing::Test {
+struct FailureLogTest : ::testing::Test {
   std::vector<std::string> lines;
   FailureLog log{[this](std::string_view line) { lines.emplace_back(line); }};
 

@@ -36,7 +36,7 @@ Json For(const std::string& model) {
   return request;
 }
 
-const std::string kChat = "/v1/chat/completions";
+const std::string kShortChat = "/v1/chat/completions";
 
 std::string StateOf(const Fixture& fixture, const std::string& model) {
   return Json::parse(fixture.Get("/v1/models/" + model).body)["status"]["value"];
@@ -53,19 +53,19 @@ TEST(SeveralModels, AreLoadedWhenTheyAreNamed) {
   EXPECT_EQ(fixture.Get("/ready").status, 200);
   EXPECT_EQ(fixture.Get("/metrics").status, 200);
 
-  const Answer second = fixture.Post(kChat, For("two"));
+  const Answer second = fixture.Post(kShortChat, For("two"));
   ASSERT_EQ(second.status, 200) << second.body;
   EXPECT_EQ(Json::parse(second.body)["model"], "two");
   EXPECT_EQ(StateOf(fixture, "two"), "loaded");
   EXPECT_EQ(StateOf(fixture, "one"), "unloaded");
-  const Answer first = fixture.Post(kChat, For(""));
+  const Answer first = fixture.Post(kShortChat, For(""));
   ASSERT_EQ(first.status, 200) << first.body;
   EXPECT_EQ(Json::parse(first.body)["model"], "one");
   EXPECT_EQ(Json::parse(first.body)["choices"], Json::parse(second.body)["choices"]);
-  EXPECT_EQ(Json::parse(fixture.Post(kChat, For("second")).body)["model"], "two");
+  EXPECT_EQ(Json::parse(fixture.Post(kShortChat, For("second")).body)["model"], "two");
   EXPECT_EQ(fixture.server.Look("two").loads, 1);
-  ExpectError(fixture.Post(kChat, For("three")), 404, "model_not_found", "model");
-  ExpectError(fixture.PostBytes(kChat, "{"), 400, "");
+  ExpectError(fixture.Post(kShortChat, For("three")), 404, "model_not_found", "model");
+  ExpectError(fixture.PostBytes(kShortChat, "{"), 400, "");
 }
 
 TEST(SeveralModels, AnswerInEachApi) {
@@ -96,14 +96,14 @@ TEST(SeveralModels, OneGoesWhenAnotherNeedsItsRoom) {
   size_t bytes = 0;
   {
     const Fixture probe(Two());
-    ASSERT_EQ(probe.Post(kChat, For("one")).status, 200);
+    ASSERT_EQ(probe.Post(kShortChat, For("one")).status, 200);
     bytes = probe.server.Look("one").bytes;
   }
   ASSERT_GT(bytes, 0u);
   options.models_memory = bytes + bytes / 2;
   const Fixture fixture(std::move(options));
   for (const char* name : {"one", "two", "one"}) {
-    const Answer answer = fixture.Post(kChat, For(name));
+    const Answer answer = fixture.Post(kShortChat, For(name));
     ASSERT_EQ(answer.status, 200) << answer.body;
     EXPECT_EQ(Json::parse(answer.body)["model"], name);
   }
@@ -123,7 +123,7 @@ TEST(SeveralModels, OneGoesWhenAnotherNeedsItsRoom) {
   endless["model"] = "one";
   stream.Send(Fixture::PostText("/v1/completions", endless.dump()));
   ASSERT_FALSE(stream.Receive().empty());
-  auto other = std::async(std::launch::async, [&] { return fixture.Post(kChat, For("two")); });
+  auto other = std::async(std::launch::async, [&] { return fixture.Post(kShortChat, For("two")); });
   std::string text;
   for (std::string part = stream.Receive(); !part.empty(); part = stream.Receive()) {
     text += part;
@@ -147,11 +147,11 @@ TEST(SeveralModels, OneThatCannotBeLoadedFailsAlone) {
   };
   options.retry_time = 0ms;
   const Fixture fixture(std::move(options));
-  const Answer failed = fixture.Post(kChat, For("one"));
+  const Answer failed = fixture.Post(kShortChat, For("one"));
   ExpectError(failed, 500, "model_load_failed", "model");
   EXPECT_EQ(failed.body.find("secret"), std::string::npos);
   EXPECT_EQ(StateOf(fixture, "one"), "failed");
-  EXPECT_EQ(fixture.Post(kChat, For("two")).status, 200);
+  EXPECT_EQ(fixture.Post(kShortChat, For("two")).status, 200);
   const std::lock_guard lock(mutex);
   EXPECT_NE(warned.find("/secret/path is broken"), std::string::npos);
 }
@@ -160,7 +160,7 @@ TEST(SeveralModels, OneThatIsTooLargeIsRefused) {
   ServeOptions options = Two();
   options.models_memory = 1000;
   const Fixture fixture(std::move(options));
-  ExpectError(fixture.Post(kChat, For("one")), 503, "model_too_large", "model");
+  ExpectError(fixture.Post(kShortChat, For("one")), 503, "model_too_large", "model");
 }
 
 TEST(SeveralModels, WhoWaitsForALoadIsToldAtHisDeadline) {
@@ -174,8 +174,9 @@ TEST(SeveralModels, WhoWaitsForALoadIsToldAtHisDeadline) {
   std::optional<Fixture> fixture(std::move(options));
   Json hurried = For("one");
   hurried["timeout"] = 0.05;
-  auto patient = std::async(std::launch::async, [&] { return fixture->Post(kChat, For("one")); });
-  ExpectError(fixture->Post(kChat, hurried), 504, "deadline");
+  auto patient =
+      std::async(std::launch::async, [&] { return fixture->Post(kShortChat, For("one")); });
+  ExpectError(fixture->Post(kShortChat, hurried), 504, "deadline");
   EXPECT_EQ(StateOf(*fixture, "one"), "loading");
   go.set_value();
   EXPECT_EQ(patient.get().status, 200);
@@ -192,7 +193,7 @@ TEST(SeveralModels, AServerEndsWhileOneIsLoaded) {
   };
   std::optional<Fixture> fixture(std::move(options));
   RawClient client(fixture->server.port());
-  client.Send(Fixture::PostText(kChat, For("one").dump()));
+  client.Send(Fixture::PostText(kShortChat, For("one").dump()));
   begun.get_future().wait();
   EXPECT_FALSE(fixture->server.Drain(10ms));
   go.set_value();
