@@ -11,9 +11,9 @@ function(oort_compile_options target)
       target_compile_options(${target} PRIVATE -Wno-stringop-overflow -Wno-stringop-overread
         -Wno-array-bounds)
     endif()
-    if(OORT_UNITY AND NOT OORT_TESTS AND NOT OORT_PACKAGE)
-      # GCC spends a twentieth of its time on collecting garbage, which most files have memory enough not to need.
-      # Packages do without: ccache then finds for them what the tests have compiled.
+    if(OORT_UNITY)
+      # GCC spends a twentieth of its time on collecting garbage, which most groups of files have memory enough not to
+      # need. All such builds alike, so that ccache finds for a package what the tests have compiled.
       target_compile_options(${target} PRIVATE --param=ggc-min-heapsize=400000)
     endif()
   endif()
