@@ -42,8 +42,9 @@ struct EngineOptions {
   int64_t step_tokens = 4096;  ///< of a step, where a GPU computes prompts and answers together
   /// Who reads an answer waits about so long for the next token while prompts of others are read,
   /// which get parts of steps, by what steps took so far: on a CPU of 32 tokens at least, and of as
-  /// much time as the answers take; on a GPU of 64. Unset: 0.04 on a CPU, 0.1 on a GPU. 0: no
-  /// limit. `deterministic` has none.
+  /// much time as the answers take; on a GPU of 64. 0: no limit. Unset: 0.1 on a GPU, and on a CPU
+  /// 0.04, but longer where short parts would take most of their time for what each takes anew:
+  /// that is so only where it is unset. `deterministic` has no limit.
   std::optional<double> step_seconds;
   /// Most bytes, of the memory of the device that the model runs on, for weights, activations and
   /// cache together; 0: no limit. The cache takes what is left, of at most cache_tokens where that

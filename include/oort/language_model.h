@@ -197,7 +197,8 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   /// The conversation as the model wants it, with the template that it came with. Special tokens
   /// are in the text: encode it without adding any. `name` picks one of several templates; with
   /// tools the default is "tool_use" where there is one.
-  std::string FormatChat(const ChatInputs& inputs, std::string_view name = "default") const;
+  std::string FormatChat(const ChatInputs& inputs, std::string_view name = "default",
+                         const ChatLimits& limits = {}) const;
   /// The same as tokens. What the inputs bring is text and nothing else: "<|im_end|>" in a message
   /// is encoded by its characters, and ends nothing.
   /// Each place where the template puts a picture (content parts {"type": "image"}) becomes the

@@ -28,8 +28,14 @@ struct BatchCommand {
 /// What a run has done.
 struct BatchCounts {
   int64_t lines = 0;  ///< of the input; 0 while that is not known
-  int64_t answered = 0, errors = 0, before = 0;
+  int64_t answered = 0, errors = 0;
+  int64_t before = 0;         ///< lines that an earlier run has answered, or that are empty
+  int64_t before_errors = 0;  ///< of these, with an error
+  int64_t before_answers = 0;
   int64_t prompt_tokens = 0, completion_tokens = 0;
+
+  /// Whether no line has an answer, whichever run looked at it, and some have errors.
+  bool Failed() const { return answered + before_answers == 0 && errors + before_errors > 0; }
 };
 
 double SecondsSince(BatchClock::time_point start) {
@@ -152,8 +158,10 @@ class BatchRun {
   }
 
   bool IsAnswered(const BatchLine& line) {
-    if (!output_.Has(line.number, line.custom_id)) return false;
+    const AnswerFile::Kept kept = output_.Find(line.number, line.custom_id);
+    if (kept == AnswerFile::Kept::kNothing) return false;
     ++counts_.before;
+    ++(kept == AnswerFile::Kept::kError ? counts_.before_errors : counts_.before_answers);
     return true;
   }
 
@@ -172,6 +180,7 @@ void ReportBatch(const BatchCommand& options, const BatchCounts& counts, double 
                       {"answered", counts.answered},
                       {"errors", counts.errors},
                       {"skipped", counts.before},
+                      {"skipped_errors", counts.before_errors},
                       {"prompt_tokens", counts.prompt_tokens},
                       {"completion_tokens", counts.completion_tokens},
                       {"seconds", seconds},
@@ -179,9 +188,11 @@ void ReportBatch(const BatchCommand& options, const BatchCounts& counts, double 
     return;
   }
   std::cout << counts.answered << " lines answered, " << counts.errors << " with an error, "
-            << counts.before << " skipped; " << counts.prompt_tokens << " tokens read, "
-            << counts.completion_tokens << " written in " << FormatDuration(seconds) << " ("
-            << FormatFixed(rate, 1) << " tokens/s)\n";
+            << counts.before << " skipped";
+  if (counts.before_errors > 0) std::cout << " (" << counts.before_errors << " with an error)";
+  std::cout << "; " << counts.prompt_tokens << " tokens read, " << counts.completion_tokens
+            << " written in " << FormatDuration(seconds) << " (" << FormatFixed(rate, 1)
+            << " tokens/s)\n";
 }
 
 /// The last part of a path, with or without a slash behind it.
@@ -226,12 +237,13 @@ int Batch(BatchCommand& options) {
   const BatchClock::time_point start = BatchClock::now();
   const bool whole = run.Run();
   const BatchCounts& counts = run.counts();
-  if (whole && counts.answered == 0 && counts.errors > 0) {
-    throw Error(ErrorCode::kInvalidArgument, "no line of '" + options.input + "' was answered, " +
-                                                 std::to_string(counts.errors) +
-                                                 " have an error: see '" + options.output + "'");
-  }
   ReportBatch(options, counts, SecondsSince(start));
+  if (whole && counts.Failed()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "no line of '" + options.input + "' was answered, " +
+                    std::to_string(counts.errors + counts.before_errors) + " have an error: see '" +
+                    options.output + "'");
+  }
   return whole ? 0 : kInterrupted;
 }
 

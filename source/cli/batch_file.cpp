@@ -19,6 +19,13 @@ namespace {
 constexpr int64_t kMostLines = int64_t{1} << 60;
 constexpr auto kSyncEvery = std::chrono::seconds(1);
 
+/// Refusals of the API's are responses; what never became a request, or failed, has an error.
+bool IsError(const json::Object& answer) {
+  if (answer.Find("error") != nullptr) return true;
+  const auto response = answer.Member("response");
+  return response && response->Integer("status_code").value_or(200) >= 400;
+}
+
 }  // namespace
 
 uint64_t HashOfId(std::string_view custom_id) {
@@ -79,26 +86,27 @@ void AnswerFile::ReadAnswers() {
 
 void AnswerFile::Keep(std::string_view line) {
   int64_t number = 0;
-  std::string custom_id;
+  Line kept;
   try {
     const json::Json parsed = json::Parse(line, "an answer");
     const json::Object answer(parsed, "an answer");
     number = answer.RequireInteger("line", kMostLines);
-    custom_id = answer.Text("custom_id").value_or("");
+    kept.id = HashOfId(answer.Text("custom_id").value_or(""));
+    kept.kept = IsError(answer) ? Kept::kError : Kept::kAnswer;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kOutOfMemory) throw;
     throw Error(ErrorCode::kInvalidArgument,
                 Quote(path_) + " holds something else than answers of `oort batch`, in line " +
                     std::to_string(answered_ + 1) + ": name another --output");
   }
-  ids_[number] = HashOfId(custom_id);
+  lines_[number] = kept;
   ++answered_;
 }
 
-bool AnswerFile::Has(int64_t number, std::string_view custom_id) const {
-  const auto found = ids_.find(number);
-  if (found == ids_.end()) return false;
-  if (found->second == HashOfId(custom_id)) return true;
+AnswerFile::Kept AnswerFile::Find(int64_t number, std::string_view custom_id) const {
+  const auto found = lines_.find(number);
+  if (found == lines_.end()) return Kept::kNothing;
+  if (found->second.id == HashOfId(custom_id)) return found->second.kept;
   throw Error(ErrorCode::kInvalidArgument, "line " + std::to_string(number) +
                                                " of the input has another custom_id than its " +
                                                "answer in " + Quote(path_) +

@@ -21,15 +21,21 @@ class AnswerFile {
   AnswerFile(const AnswerFile&) = delete;
   AnswerFile& operator=(const AnswerFile&) = delete;
 
-  /// Whether this line of the input is answered. Throws kInvalidArgument where that answer is for
-  /// another custom_id: the input has changed.
-  bool Has(int64_t number, std::string_view custom_id) const;
+  enum class Kept : unsigned char { kNothing, kAnswer, kError };
+  /// What an earlier run has written of this line of the input. Throws kInvalidArgument where that
+  /// is for another custom_id: the input has changed.
+  Kept Find(int64_t number, std::string_view custom_id) const;
 
   /// Appends a line; on the disk at the latest a second after the next call, or after Sync.
   void Append(std::string_view line);
   void Sync();
 
  private:
+  struct Line {
+    uint64_t id = 0;  // a hash of the custom_id
+    Kept kept = Kept::kNothing;
+  };
+
   void ReadAnswers();
   void Keep(std::string_view line);
   [[noreturn]] void ThrowErrno(const char* doing) const;
@@ -37,7 +43,7 @@ class AnswerFile {
   int fd_ = -1;
   std::string path_;
   int64_t answered_ = 0;
-  std::unordered_map<int64_t, uint64_t> ids_;  // a hash of the custom_id by number of the line
+  std::unordered_map<int64_t, Line> lines_;  // by number
   bool dirty_ = false;
   std::chrono::steady_clock::time_point synced_ = std::chrono::steady_clock::now();
 };

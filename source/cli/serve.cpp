@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
@@ -358,6 +359,9 @@ std::string Joined(const serve::ServeOptions& serve) {
 }
 
 int RunServe(const ServeArguments& options) {
+  if (std::isnan(options.step_time.value_or(0))) {  // no range keeps it out
+    throw UsageError("--step-time wants a number of seconds, 0 for no limit");
+  }
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
     throw UsageError("TLS wants both --tls-cert FILE and --tls-key FILE");
   }
@@ -444,7 +448,8 @@ Action AddServe(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--step-time", options->step_time,
                  "Seconds, about, that an answer waits for its next token while prompts are read; "
-                 "0: until they are read (default: 0.04, on a GPU 0.1)")
+                 "0: until they are read (default: 0.1 on a GPU; on a CPU 0.04, and longer where "
+                 "parts of prompts would be too short to pay, which a time given here ignores)")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--request-time", options->time, "Seconds that one request may take")
       ->capture_default_str()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -541,6 +542,11 @@ Engine::Engine(std::shared_ptr<const LanguageModel> model, const EngineOptions& 
         options.prompt_chunk < 1 || options.step_tokens < 1) {
       throw Error(ErrorCode::kInvalidArgument,
                   "cache_tokens is from 0 to 2^40, prompt_chunk and step_tokens are at least 1");
+    }
+    const double seconds = options.step_seconds.value_or(0);
+    if (!std::isfinite(seconds) || seconds < 0) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "step_seconds is a number of seconds, 0 for no limit, or unset");
     }
     const int64_t tokens = CacheTokens(*model, options);
     impl_ = std::make_unique<Impl>(std::move(model), options, tokens);

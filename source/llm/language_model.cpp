@@ -492,8 +492,9 @@ RenderedChat LanguageModel::Impl::Render(const ChatInputs& inputs, std::string_v
   return found->parsed->RenderMarked(completed, limits);
 }
 
-std::string LanguageModel::FormatChat(const ChatInputs& inputs, std::string_view name) const {
-  return Guarded([&] { return impl_->Render(inputs, name, {}).text; });
+std::string LanguageModel::FormatChat(const ChatInputs& inputs, std::string_view name,
+                                      const ChatLimits& limits) const {
+  return Guarded([&] { return impl_->Render(inputs, name, limits).text; });
 }
 
 std::vector<int32_t> LanguageModel::EncodeChat(

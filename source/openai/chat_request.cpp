@@ -193,7 +193,7 @@ ChatInputs ReadChatInputs(Fields& fields, const LanguageModel& model, const std:
   if (const Json* variables = fields.Object("chat_template_kwargs")) {
     inputs.variables = variables->dump();
   }
-  if (!TemplateKnowsTools(model)) TellOfTools(model, inputs);
+  if (!TemplateKnowsTools(model)) TellOfTools(model, limits.chat_template, inputs);
   return inputs;
 }
 

@@ -12,8 +12,13 @@ namespace {
 
 using Json = json::OrderedJson;
 
+constexpr const char* kGap = "\n\n";
+
+std::string Opening(const std::string& tag) { return "<" + tag + ">\n"; }
+std::string Closing(const std::string& tag) { return "\n</" + tag + ">"; }
+
 std::string InTags(const std::string& tag, const std::string& text) {
-  return "<" + tag + ">\n" + text + "\n</" + tag + ">";
+  return Opening(tag) + text + Closing(tag);
 }
 
 std::string TextOf(const Json& tools) {
@@ -27,16 +32,53 @@ std::string TextOf(const Json& tools) {
          "\nWhat a function returns comes back between <tool_response> and </tool_response>.";
 }
 
-/// Content is a text, parts of one, or null.
-void AddText(Json& content, const std::string& text, bool in_front) {
-  if (content.is_array()) {
-    const Json part = {{"type", "text"}, {"text", text}};
-    content.insert(in_front ? content.begin() : content.end(), part);
-    return;
+// Content is a text, parts of one, or null.
+
+bool IsEmpty(const Json& content) { return content.is_null() || content == ""; }
+
+bool IsText(const Json& part) { return part.value("type", "") == "text"; }
+
+/// Texts that meet become one part: some templates trim each.
+void AddPart(Json& parts, Json part) {
+  if (!parts.empty() && IsText(parts.back()) && IsText(part)) {
+    parts.back()["text"].get_ref<std::string&>() += part["text"].get_ref<const std::string&>();
+  } else {
+    parts.push_back(std::move(part));
   }
-  const std::string held = content.is_string() ? content.get<std::string>() : "";
-  const std::string gap = held.empty() ? "" : "\n\n";
-  content = in_front ? text + gap + held : held + gap + text;
+}
+
+void AddTextPart(Json& parts, const std::string& text) {
+  AddPart(parts, {{"type", "text"}, {"text", text}});
+}
+
+void AddParts(Json& parts, Json more) {
+  if (!more.is_array()) return AddTextPart(parts, more.get<std::string>());
+  for (Json& part : more) AddPart(parts, std::move(part));
+}
+
+/// Adds behind what is there, in place: a conversation may have thousands of results. A picture
+/// stays one, and is part of a list.
+void Append(Json& content, Json more) {
+  if (IsEmpty(more)) return;
+  if (IsEmpty(content)) {
+    content = std::move(more);
+  } else if (content.is_string() && more.is_string()) {
+    content.get_ref<std::string&>() += kGap + more.get_ref<const std::string&>();
+  } else {
+    if (!content.is_array()) {
+      Json parts = Json::array();
+      AddTextPart(parts, content.get<std::string>());
+      content = std::move(parts);
+    }
+    AddTextPart(content, kGap);
+    AddParts(content, std::move(more));
+  }
+}
+
+void Prepend(Json& content, const std::string& text) {
+  Json whole = text;
+  Append(whole, std::move(content));
+  content = std::move(whole);
 }
 
 /// A call that the model made before, as it would write it.
@@ -52,28 +94,40 @@ void WriteCallsAsText(Json& message) {
   for (const Json& call : message["tool_calls"]) {
     text += (text.empty() ? "" : "\n") + TextOfCall(call);
   }
-  if (!message.contains("content")) message["content"] = nullptr;
-  AddText(message["content"], text, false);
+  Append(message["content"], text);
   message.erase("tool_calls");
 }
 
-std::string TextOfResult(const Json& message) {
-  const Json& content = message["content"];
-  return InTags("tool_response", content.is_string() ? content.get<std::string>() : content.dump());
+Json ContentOfResult(Json content) {
+  const std::string tag = "tool_response";
+  if (content.is_string()) return InTags(tag, content.get_ref<const std::string&>());
+  Json parts = Json::array();
+  AddTextPart(parts, Opening(tag));
+  if (!IsEmpty(content)) AddParts(parts, std::move(content));
+  AddTextPart(parts, Closing(tag));
+  return parts;
 }
 
-/// Results become what the user says, those of one answer together.
-Json WithoutCalls(const Json& messages) {
+bool HasRole(const Json& message, const char* role) { return message["role"] == role; }
+
+/// Results become what the user says, together with what the user says before and behind them:
+/// templates may refuse two messages of the user in a row.
+Json WithoutCalls(Json messages) {
   Json result = Json::array();
   bool after_result = false;
-  for (Json message : messages) {
-    const bool is_result = message["role"] == "tool";
-    if (is_result && after_result) {
-      AddText(result.back()["content"], TextOfResult(message), false);
-    } else if (is_result) {
-      result.push_back({{"role", "user"}, {"content", TextOfResult(message)}});
+  for (Json& message : messages) {
+    const bool is_result = HasRole(message, "tool");
+    if (is_result) {
+      Json content = ContentOfResult(std::move(message["content"]));
+      message = {{"role", "user"}, {"content", std::move(content)}};
+    } else if (message.contains("tool_calls")) {
+      WriteCallsAsText(message);
+    }
+    const bool joins = (is_result || after_result) && HasRole(message, "user") && !result.empty() &&
+                       HasRole(result.back(), "user");
+    if (joins) {
+      Append(result.back()["content"], std::move(message["content"]));
     } else {
-      if (message.contains("tool_calls")) WriteCallsAsText(message);
       result.push_back(std::move(message));
     }
     after_result = is_result;
@@ -81,29 +135,47 @@ Json WithoutCalls(const Json& messages) {
   return result;
 }
 
-bool TakesSystemMessages(const LanguageModel& model) {
-  ChatInputs inputs;
-  inputs.messages = R"([{"role":"system","content":"tools"},{"role":"user","content":"?"}])";
+/// Whether the template writes down what a message of this role says.
+bool TakesRole(const LanguageModel& model, const std::string& role, const ChatInputs& inputs,
+               const ChatLimits& limits) {
+  const std::string said = "what is told here";
+  ChatInputs probe;
+  probe.messages = Json::array({Json{{"role", role}, {"content", said}},
+                                Json{{"role", "user"}, {"content", "?"}}})
+                       .dump();
+  probe.variables = inputs.variables;
   try {
-    return model.FormatChat(inputs).find("tools") != std::string::npos;
-  } catch (const Error&) {  // what the template raises
+    return model.FormatChat(probe, "default", limits).find(said) != std::string::npos;
+  } catch (const Error& error) {  // what the template raises
+    if (error.code() == ErrorCode::kOutOfMemory) throw;
     return false;
   }
 }
 
-void TellInMessages(const LanguageModel& model, const std::string& text, Json& messages) {
+void TellInMessages(const LanguageModel& model, const std::string& text, const ChatInputs& inputs,
+                    const ChatLimits& limits, Json& messages) {
   const std::string first = messages.front()["role"];
-  if (first == "system" || first == "developer") {
-    return AddText(messages.front()["content"], text, false);
+  const bool instructs = first == "system" || first == "developer";
+  if (instructs && TakesRole(model, first, inputs, limits)) {
+    return Append(messages.front()["content"], text);
   }
-  if (TakesSystemMessages(model)) {
+  if (first != "system" && TakesRole(model, "system", inputs, limits)) {
     messages.insert(messages.begin(), Json{{"role", "system"}, {"content", text}});
     return;
   }
   for (Json& message : messages) {
-    if (message["role"] == "user") return AddText(message["content"], text, true);
+    if (HasRole(message, "user")) return Prepend(message["content"], text);
   }
   messages.insert(messages.begin(), Json{{"role", "user"}, {"content", text}});
+}
+
+/// Whether the template writes calls of before, or their results, in a way of its own.
+bool TemplateKnowsCalls(const LanguageModel& model) {
+  const std::string_view source = model.ChatTemplateSource();
+  for (const char* word : {"tool_calls", "'tool'", "\"tool\""}) {
+    if (source.find(word) != std::string_view::npos) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -113,10 +185,12 @@ bool TemplateKnowsTools(const LanguageModel& model) {
          model.ChatTemplateSource().find("tools") != std::string_view::npos;
 }
 
-void TellOfTools(const LanguageModel& model, ChatInputs& inputs) {
-  Json messages = WithoutCalls(Json::parse(inputs.messages));
+void TellOfTools(const LanguageModel& model, const ChatLimits& limits, ChatInputs& inputs) {
+  Json messages = Json::parse(inputs.messages);
+  if (!TemplateKnowsCalls(model)) messages = WithoutCalls(std::move(messages));
   if (!inputs.tools.empty()) {
-    TellInMessages(model, TextOf(Json::parse(std::exchange(inputs.tools, ""))), messages);
+    const std::string text = TextOf(Json::parse(std::exchange(inputs.tools, "")));
+    TellInMessages(model, text, inputs, limits, messages);
   }
   inputs.messages = messages.dump();
 }

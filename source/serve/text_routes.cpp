@@ -93,7 +93,9 @@ void ApplyTemplate(Services& services, http::Request request, const Context& con
       openai::ReadChatInputs(fields, *served.model, tools.tools, services.limits, pictures);
   fields.CheckAllKnown();
   JsonWriter out;
-  out.Open('{').Key("prompt").String(served.model->FormatChat(inputs)).Close('}');
+  out.Open('{').Key("prompt");
+  out.String(served.model->FormatChat(inputs, "default", services.limits.chat_template));
+  out.Close('}');
   context.Send(200, out.Take());
 }
 

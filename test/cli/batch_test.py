@@ -101,9 +101,27 @@ class BatchTest(LanguageCase):
 
     def test_a_file_of_which_nothing_was_answered_is_an_error(self):
         output = self.dir / "none.jsonl"
-        self.fails("batch", STORYTELLER, "--input", self.lines("no json", "[1]"), "--output", output, code=1,
-                   says="no line of")
-        self.assertEqual(len(output.read_text().splitlines()), 2)
+        source = self.lines("no json", "[1]", "", chat("loud", "Hi", volume=11))
+        command = ["batch", STORYTELLER, "--input", source, "--output", output]
+        for errors, skipped, skipped_errors in ((3, 1, 0), (0, 4, 3)):  # a run that goes on fails like the first
+            done = self.oort(*command, "--json", code=1)
+            self.assertRegex(done.err, r"\Aoort: no line of [^\n]+, 3 have an error: see [^\n]+\n\Z")
+            report = json.loads(done.out)
+            self.assertEqual((report["answered"], report["errors"]), (0, errors))
+            self.assertEqual((report["skipped"], report["skipped_errors"]), (skipped, skipped_errors))
+        done = self.oort(*command, code=1)
+        self.assertIn("0 lines answered, 0 with an error, 4 skipped (3 with an error); ", done.out)
+        self.assertEqual(len(output.read_text().splitlines()), 3)
+
+    def test_answers_of_an_earlier_run_count(self):
+        good, output = chat("good", "Hi", max_tokens=2), self.dir / "out.jsonl"
+        for first in (good, '"Hi"'):
+            output.unlink(missing_ok=True)
+            self.batch(first, options=["--max-tokens", 2])
+            summary, _ = self.batch(first, "no json")  # ends well, though all that it looked at was bad
+            self.assertEqual((summary["answered"], summary["errors"], summary["skipped"]), (0, 1, 1))
+            summary, _ = self.batch(first, "no json")
+            self.assertEqual((summary["errors"], summary["skipped"], summary["skipped_errors"]), (0, 2, 1))
 
     def test_goes_on_where_it_was(self):
         rows = [chat(f"id{i}", f"Number {i}.", temperature=0, max_tokens=3) for i in range(6)]

@@ -301,6 +301,10 @@ class GenerateTest(LanguageCase):
         self.assertEqual(in_place["text"], report["text"])
         self.fails(*ask, "--choice", "a", "--regex", "b", code=2, says="--regex")
         self.fails(*ask, "--regex", "(a", code=1, says="unmatched")
+        for option, wants in (("--json-schema", "a JSON Schema"), ("--grammar", "a GBNF grammar"),
+                              ("--regex", "a regular expression")):  # fmt: skip
+            done = self.fails(*ask, option, "", code=2, says=f"{option}: is empty: give ")
+            self.assertIn(wants, done.err)
         self.fails(*ask, "--json-schema", self.dir / "missing.json", code=1, says="missing.json")
         file.write_text('{"not": {}}')
         self.fails(*ask, "--json-schema", file, code=1, says="'not'")

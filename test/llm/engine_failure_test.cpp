@@ -144,6 +144,18 @@ TEST(EngineFailure, CancelledRequestsLeaveWhereverTheyAre) {
   EXPECT_EQ(engine.Take(behind)->tokens, alone);
 }
 
+TEST(EngineFailure, RefusesTimesOfStepsThatAreNone) {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  for (const double seconds : {nan, -nan, infinity, -infinity, -0.04, -1e-300}) {
+    ExpectThrows([&] { Engine(SoundModel(), {.step_seconds = seconds}); },
+                 ErrorCode::kInvalidArgument, "step_seconds is a number of seconds");
+  }
+  for (const double seconds : {0.0, -0.0, 1e-300, 1e300}) {
+    Engine engine(SoundModel(), {.step_seconds = seconds});
+    EXPECT_EQ(engine.Generate(FailureRequest({1, 2}, 3)).tokens.size(), 3u) << seconds;
+  }
+}
+
 TEST(EngineFailure, RefusesRequestsThatMakeNoSense) {
   Engine engine(SoundModel());
   const auto refuses = [&](ErrorCode code, std::string_view message, auto change) {

@@ -89,6 +89,22 @@ TEST(ServerLimits, WhatTheyAllowIsAnswered) {
   }
 }
 
+/// A template comes with a model from anywhere, whichever route asks for it.
+TEST(ServerLimits, TemplatesHaveThemOnEveryRoute) {
+  ServeOptions options = Options();
+  options.limits.chat_template.output_bytes = 256;
+  const Fixture fixture(std::move(options));
+  for (const char* route : {"/apply-template", "/tokenize", "/v1/chat/completions"}) {
+    const auto ask = [&](size_t letters) {
+      return fixture.Post(route, {{"messages", Chat(Repeat("a", letters))["messages"]}});
+    };
+    EXPECT_EQ(ask(10).status, 200) << route;
+    const Answer refused = ask(300);
+    EXPECT_EQ(refused.status, 400) << route << ": " << refused.body;
+    EXPECT_NE(refused.body.find("chat template"), std::string::npos) << refused.body;
+  }
+}
+
 TEST(ServerLimits, BodiesAreRefusedBeforeTheyAreRead) {
   const Fixture fixture;
   RawClient client(fixture.server.port());

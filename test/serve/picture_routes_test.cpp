@@ -104,6 +104,24 @@ TEST(PictureRoutes, OtherApisTakePictures) {
   EXPECT_EQ(Json::parse(response.body)["usage"]["input_tokens"], prompt) << response.body;
 }
 
+/// This model's template knows no tools.
+TEST(PictureRoutes, ToolsMayAnswerWithPictures) {
+  const Fixture fixture(WithVision());
+  const Json known = Known();
+  const std::string question = known["question"], file = known["picture"];
+  const Json asked = AboutPicture(DataUrl(file), question)["messages"][0];
+  const Json result = {{"role", "tool"}, {"tool_call_id", "1"}, {"content", asked["content"]}};
+  const Json messages = Json::array({result, Json{{"role", "user"}, {"content", "Well?"}}});
+  const Json body = {{"messages", messages}};
+  const std::string prompt = Json::parse(fixture.Post("/apply-template", body).body)["prompt"];
+  const std::string said =
+      "User: <tool_response>\n<image>" + question + "\n</tool_response>\n\nWell?";
+  EXPECT_NE(prompt.find(said), std::string::npos) << prompt;
+  const Answer tokens = fixture.Post("/tokenize", body);
+  ASSERT_EQ(tokens.status, 200) << tokens.body;
+  EXPECT_GT(Json::parse(tokens.body)["count"], known["prompt"].size());
+}
+
 TEST(PictureRoutes, RefusesWhatIsNoPicture) {
   const Fixture fixture(WithVision());
   const std::string chat = "/v1/chat/completions";

@@ -218,7 +218,8 @@ ServeOptions WithoutTools(const std::string& system) {
   ServeOptions options = Options();
   options.served.model = LanguageModel::Load(
       testing::StorytellerWith(
-          "{% for message in messages %}{% if message.role == 'tool' or message.tool_calls %}"
+          "{% for message in messages %}"
+          "{% if message.role not in ['system', 'user', 'assistant'] %}"
           "{{ raise_exception('unknown') }}{% elif message.role == 'system' %}" +
           system +
           "{% else %}{{ '<|' + message.role + '|>' + message.content }}{% endif %}{{ eos_token }}"
@@ -277,6 +278,11 @@ TEST(ToolRoutes, TheUserTellsOfToolsWhereATemplateTakesNoSystemMessage) {
     const std::string prompt = PromptOf(fixture, WithMessages(Json::array({hi})));
     EXPECT_TRUE(prompt.starts_with("<|user|>You can call these functions")) << prompt;
     EXPECT_NE(prompt.find("</tool_response>.\n\nHi"), std::string::npos) << prompt;
+    // Not in a system message of the request either, which is lost or refused in any case.
+    const Json kind = {{"role", "system"}, {"content", "Be kind."}};
+    const Answer answer = fixture.Post("/apply-template", WithMessages({kind, hi}));
+    EXPECT_EQ(answer.status, *system == '\0' ? 200 : 400) << answer.body;
+    EXPECT_EQ(answer.body.find("functions") == std::string::npos, *system != '\0') << answer.body;
   }
 }
 

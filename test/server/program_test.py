@@ -76,6 +76,7 @@ class ProgramTest(unittest.TestCase):
             (["/no/model"], 1, "/no/model"),
             ([STORYTELLER, "--port", "70000"], 2, "--port"),
             ([STORYTELLER, "--context", "1000000"], 2, "--context"),
+            *(([STORYTELLER, "--step-time", time], 2, "--step-time") for time in ("-1", "nan", "inf", "soon", "")),
         ):
             done = self.run_oort(*arguments)
             self.assertEqual(done.returncode, code, done.stderr)
@@ -86,6 +87,24 @@ class ProgramTest(unittest.TestCase):
             done = self.run_oort(STORYTELLER, "--port", port)
             self.assertEqual(done.returncode, 1)
             self.assertIn(f"127.0.0.1:{port}", done.stderr)
+
+    def steps_of_prompts(self, step_time):
+        """How many steps read three prompts of 400 tokens while another answer goes on, and what came before."""
+        with Server("--cache-tokens", 4096, "--no-prefix-cache", "--step-time", step_time) as server:
+            prompt = {"prompt": [10 + i % 50 for i in range(400)], "max_tokens": 1}
+            post(server.url, "/v1/completions", prompt).read()  # tells how long steps take
+            connection = open_stream(server.url, ENDLESS)
+            response = connection.getresponse()
+            response.readline()
+            for _ in range(3):
+                post(server.url, "/v1/completions", prompt).read()
+            response.read()
+            connection.close()
+            wait_for(lambda: metric(server.url, "oort:num_requests_running") == 0)
+            return metric(server.url, "oort:steps_total") - ENDLESS["max_tokens"]
+
+    def test_the_time_of_a_step_reaches_the_engine(self):
+        self.assertLess(self.steps_of_prompts(0) + 10, self.steps_of_prompts(1e-6))
 
     def test_keys_come_from_a_file(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -32,19 +32,26 @@ Json ShortChat(int kind) {
   return request;
 }
 
+/// The text at a place of an answer. An exception would end the program without a reason, since
+/// threads ask.
+std::string TextAt(const std::string& body, const char* place, const std::string& otherwise) {
+  const Json parsed = Json::parse(body, nullptr, false);
+  const Json::json_pointer pointer(place);
+  const bool is_there = parsed.is_object() && parsed.contains(pointer);
+  return is_there && parsed.at(pointer).is_string() ? parsed.at(pointer).get<std::string>()
+                                                    : otherwise;
+}
+
 std::string TextOf(const Answer& answer) {
-  const Json body = Json::parse(answer.body, nullptr, false);
-  return body.is_object() && body.contains("choices")
-             ? body["choices"][0]["message"].value("content", "")
-             : answer.body;
+  return TextAt(answer.body, "/choices/0/message/content", answer.body);
 }
 
 std::string JoinedEvents(const Answer& answer) {
   std::string joined;
   for (const std::string& event : Events(answer.body)) {
     if (event == "[DONE]") return joined;
-    const Json choices = Json::parse(event)["choices"];
-    if (!choices.empty()) joined += choices[0]["delta"].value("content", "");
+    const bool is_chunk = event.find("\"choices\"") != std::string::npos;
+    joined += TextAt(event, "/choices/0/delta/content", is_chunk ? "" : event);
   }
   return joined + " and no end";
 }
@@ -78,8 +85,7 @@ class LoadClient {
       case 2: {
         const Answer held =
             Post("/v1/completions", {{"prompt", "Once"}, {"max_tokens", 6}, {"regex", "[a-c]+"}});
-        const Json body = Json::parse(held.body);
-        const std::string text = body["choices"][0]["text"];
+        const std::string text = TextAt(held.body, "/choices/0/text", held.body);
         EXPECT_EQ(text.find_first_not_of("abc"), std::string::npos) << text;
         break;
       }
@@ -137,10 +143,19 @@ TEST(ServerLoad, EveryClientIsAnsweredAsIfItWereAlone) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(fixture.server.Look("second").loads, 1);
+  // One that is computed when the server is told to end is answered.
+  EXPECT_TRUE(Eventually([&] {
+    const EngineStats stats = fixture.server.stats();
+    return fixture.server.connections() == 0 && stats.running + stats.waiting == 0;
+  }));
+  const int64_t steps = fixture.server.stats().steps;
   RawClient last(fixture.server.port());
   last.Send(Fixture::PostText("/v1/chat/completions", ShortChat(1).dump(), kKey));
-  EXPECT_TRUE(Eventually([&] { return fixture.server.connections() > 0; }));
+  EXPECT_TRUE(Eventually([&] { return fixture.server.stats().steps > steps; }));
   EXPECT_TRUE(fixture.server.Drain(60s));
+  const Answer answer = last.ReceiveAnswer();
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(TextOf(answer), texts[1]);
   EXPECT_EQ(fixture.server.stats().used_blocks, 0);
   EXPECT_EQ(fixture.server.connections(), 0);
 }
