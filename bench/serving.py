@@ -194,7 +194,7 @@ def table(data):
         rows.append((f"{soak['minutes']:g} minutes of full load with a tenth of faults",
                      f"{soak['answer'] + soak['slow']:,} answers, none wrong; memory {soak['memory_first_mb']:.1f} MB, "
                      f"then {soak['memory_last_mb']:.1f} MB"))
-    speed = ("speeds, " if "http_tps" in data else "") + "processor time, idle streams and the idle server"
+    speed = ("start, speeds, " if "http_tps" in data else "") + "processor time, idle streams and the idle server"
     text = (f"On {data['cores']} cores of {data['machine']}, of which other work took a part: {speed} with "
             f"{data['model']}, the rest with the storyteller.")
     lines = ["", "| what | figure |", "|---|---|"] + [f"| {name} | {figure} |" for name, figure in rows]

@@ -32,10 +32,11 @@ void ReadSampling(Fields& fields, SamplingOptions& sampling) {
   number("presence_penalty", -2, 2, sampling.presence_penalty);
   number("frequency_penalty", -2, 2, sampling.frequency_penalty);
   number("repetition_penalty", 0, 100, sampling.repetition_penalty);
-  // OpenAI's 0 stands for the likeliest token alone, and so does vLLM's -1 for all in top_k.
+  if (const auto k = fields.Integer("top_k", -1, INT32_MAX)) {
+    sampling.top_k = std::max<int64_t>(*k, 0);  // vLLM's -1 stands for all
+  }
+  // OpenAI's 0 stands for the likeliest token alone, whatever top_k is.
   if (sampling.top_p == 0) sampling.top_k = 1, sampling.top_p = 1;
-  if (const auto k = fields.Integer("top_k", -1, INT32_MAX))
-    sampling.top_k = std::max<int64_t>(*k, 0);
   const auto seed = fields.Integer("seed", INT64_MIN, INT64_MAX);
   std::random_device random;
   sampling.seed = seed ? static_cast<uint64_t>(*seed) : uint64_t{random()} << 32 | random();

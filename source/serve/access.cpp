@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "serve/access.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <string>
 
 namespace oort::serve {
 namespace {
@@ -52,7 +55,11 @@ bool IsKnownOrigin(std::string_view origin, const AccessRules& rules) {
 }  // namespace
 
 bool IsLoopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host == "[::1]" || host.starts_with("127.");
+  if (http::EqualsIgnoringCase(host, "localhost") || host == "::1" || host == "[::1]") return true;
+  // An address, not a name that begins like one: 127.example.com may be anybody's.
+  in_addr address{};
+  if (inet_pton(AF_INET, std::string(host).c_str(), &address) != 1) return false;
+  return ntohl(address.s_addr) >> 24 == 127;
 }
 
 std::optional<openai::ApiError> CheckAccess(const http::Request& request,

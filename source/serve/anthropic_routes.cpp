@@ -34,13 +34,14 @@ void CountTokens(Services& services, http::Request request, const Context& conte
   openai::Fields fields(given);
   const openai::Json body = FromAnthropic(fields, true);
   openai::Fields chat(body);
+  const openai::ServedModel& served = services.served;
+  openai::CheckModelName(chat, served.name, served.aliases, served.any_name);
   const openai::ToolFields tools = openai::ReadTools(chat, services.limits);
   std::vector<openai::PictureSource> pictures;
   const ChatInputs inputs =
-      openai::ReadChatInputs(chat, *services.served.model, tools.tools, services.limits, pictures);
-  const auto ids =
-      services.served.model->EncodeChat(inputs, "default", services.limits.chat_template,
-                                        openai::ReadPictures(pictures, services.served));
+      openai::ReadChatInputs(chat, *served.model, tools.tools, services.limits, pictures);
+  const auto ids = served.model->EncodeChat(inputs, "default", services.limits.chat_template,
+                                            openai::ReadPictures(pictures, served));
   openai::JsonWriter out;
   out.Open('{').Key("input_tokens").Integer(static_cast<int64_t>(ids.size())).Close('}');
   context.Send(200, out.Take());

@@ -36,6 +36,12 @@ std::vector<Tensor> RowsOfAll(const std::vector<Tensor>& tensors, int64_t begin,
   return rows;
 }
 
+size_t BytesOf(const std::vector<Tensor>& tensors) {
+  size_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.bytes();
+  return bytes;
+}
+
 /// Kernels for more rows may sum in another order.
 bool DiffersByRounding(const Tensor& a, const Tensor& b) {
   if (!IsFloat(a.dtype())) return false;
@@ -144,12 +150,15 @@ int64_t GraphRunner::RowsOf(const std::vector<Tensor>& inputs) const {
 void GraphRunner::Submit(Job job) {
   Queued queued{.job = std::move(job)};
   queued.rows = RowsOf(queued.job.inputs);
+  const size_t bytes = BytesOf(queued.job.inputs);
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.size() >= options_.most_waiting) {
+    const bool large = !queue_.empty() && waiting_bytes_ + bytes > options_.waiting_inputs;
+    if (queue_.size() >= options_.most_waiting || large) {
       throw Error(ErrorCode::kLimit, "too many requests wait for this model: try again later");
     }
     queue_.push_back(std::move(queued));
+    waiting_bytes_ += bytes;
   }
   wake_.notify_all();
 }
@@ -178,7 +187,10 @@ std::vector<GraphRunner::Queued> GraphRunner::TakeBatch(std::unique_lock<std::mu
   }
   chosen.resize(fits);
   std::vector<Queued> batch;
-  for (const size_t i : chosen) batch.push_back(std::move(queue_[i]));
+  for (const size_t i : chosen) {
+    waiting_bytes_ -= BytesOf(queue_[i].job.inputs);
+    batch.push_back(std::move(queue_[i]));
+  }
   for (size_t i = chosen.size(); i-- > 0;) {
     queue_.erase(queue_.begin() + static_cast<ptrdiff_t>(chosen[i]));
   }

@@ -25,6 +25,7 @@ struct GraphOptions {
   bool exact = false;      ///< only where each gets its bits; else float rounding may differ
   std::chrono::microseconds batch_wait{1000};  ///< for others to join a request that could run
   size_t most_waiting = 1024;
+  size_t waiting_inputs = size_t{256} << 20;  ///< bytes of all that wait; one may have more
   size_t activations = size_t{2} << 30;  ///< bytes: what a request asks for is not known before
   size_t results = size_t{64} << 20;     ///< bytes of one request
 };
@@ -82,6 +83,7 @@ class GraphRunner : public Resident {
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable wake_;
   std::deque<Queued> queue_;
+  size_t waiting_bytes_ = 0;  ///< of its inputs
   int64_t runs_ = 0;
   bool stop_ = false;
   std::thread thread_;

@@ -240,6 +240,7 @@ void OllamaGenerate(Services& services, const http::Request& request, const Cont
   const Json* images = fields.List("images", SIZE_MAX);
   const bool has_pictures = images != nullptr && !images->empty();
   if (has_pictures && raw) fields.Fail("images", "have no place in a raw prompt");
+  if (system && raw) fields.Fail("system", "has no place in a raw prompt");
   fields.CheckAllKnown();
   if (raw) {
     body["prompt"] = *prompt;

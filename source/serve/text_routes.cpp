@@ -36,9 +36,10 @@ void Tokenize(Services& services, http::Request request, const Context& context)
   const Tokenizer& tokenizer = served.model->tokenizer();
   std::vector<int32_t> ids;
   const bool chat = fields.Find("messages") != nullptr;
-  const bool special = FlagOf(fields, "add_special_tokens", "add_special", true);
+  const bool special = FlagOf(fields, "add_special_tokens", "add_special", !chat);
   const bool pieces = FlagOf(fields, "return_token_strs", "with_pieces", false);
   if (chat) {
+    if (special) fields.Fail("add_special_tokens", "is not for messages: the template has them");
     const openai::ToolFields tools = openai::ReadTools(fields, services.limits);
     std::vector<openai::PictureSource> pictures;
     const ChatInputs inputs =

@@ -241,6 +241,10 @@ void ReadOutputs(Fields& fields, InferCall& call, const RuntimeGraph& graph) {
       inner.CheckAllKnown();
     }
     output.CheckAllKnown();
+    // The limit of results holds for each of the graph's once.
+    if (std::ranges::count(call.outputs, wanted.index, &InferCall::Output::index) > 0) {
+      output.Fail("name", "is there twice");
+    }
     call.outputs.push_back(wanted);
   }
 }

@@ -127,6 +127,14 @@ TEST(OpenAiRequest, FieldsReachTheEngine) {
   EXPECT_TRUE(call.stream && call.include_usage && call.logprobs && call.return_token_ids);
 }
 
+TEST(OpenAiRequest, NoTopPIsTheLikeliestWhateverTopKIs) {
+  for (const char* fields : {R"("top_p":0)", R"("top_p":0,"top_k":5)", R"("top_k":-1,"top_p":0)"}) {
+    const SamplingOptions sampling = Chat(ChatWith(fields)).requests[0].sampling;
+    EXPECT_EQ(sampling.top_k, 1) << fields;
+    EXPECT_FLOAT_EQ(sampling.top_p, 1) << fields;
+  }
+}
+
 TEST(OpenAiRequest, WithoutASeedEachRequestHasItsOwn) {
   EXPECT_NE(Chat(ChatWith("")).requests[0].sampling.seed,
             Chat(ChatWith("")).requests[0].sampling.seed);

@@ -37,6 +37,9 @@ TEST(AdapterRoutes, AnswersAsOllamaDoes) {
   EXPECT_EQ(Json::parse(fixture.Post("/api/generate", request).body)["response"], text);
   request["raw"] = true;
   EXPECT_NE(Json::parse(fixture.Post("/api/generate", request).body)["response"], text);
+  request["system"] = "Be brief.";
+  EXPECT_EQ(fixture.Post("/api/generate", request).status, 400);
+  request.erase("system");
   EXPECT_EQ(Json::parse(fixture.Get("/api/tags").body)["models"][0]["name"], "storyteller");
   request["options"]["mirostat"] = 1;
   const Answer refused = fixture.Post("/api/generate", request);
@@ -58,6 +61,11 @@ TEST(AdapterRoutes, AnswersAsAnthropicDoes) {
   EXPECT_EQ(whole["content"][0]["text"], text);
   EXPECT_EQ(whole["stop_reason"], "max_tokens");
   EXPECT_EQ(whole["usage"]["output_tokens"], 24);
+  Json counted = request;
+  counted.erase("max_tokens");
+  EXPECT_EQ(fixture.Post("/v1/messages/count_tokens", counted).status, 200);
+  counted["model"] = "another";
+  EXPECT_EQ(fixture.Post("/v1/messages/count_tokens", counted).status, 404);
   request["stop_sequences"] = {text.substr(text.size() / 2, 4)};
   const Json stopped = Json::parse(fixture.Post("/v1/messages", request).body);
   EXPECT_EQ(stopped["stop_reason"], "stop_sequence");

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Graphs by KServe's inference protocol.
+#include <atomic>
 #include <cstring>
 #include <future>
 #include <limits>
+#include <thread>
 
 #include "kit/errors.h"
 #include "kit/paths.h"
@@ -187,6 +189,8 @@ TEST(GraphRoutes, RefusesWhatItCannotRun) {
   Json output = good;
   output["outputs"] = {{{"name", "other"}}};
   refused(output, "no output");
+  output["outputs"] = {{{"name", "out0"}}, {{"name", "out0"}}};
+  refused(output, "twice");
   Json parameters = good;
   parameters["parameters"] = {{"sequence_id", 1}};
   refused(parameters, "sequence_id");
@@ -308,6 +312,33 @@ TEST(GraphRunner, BoundsWhatARequestTakes) {
   GraphRunner full(DigitsGraph(), {.threads = 1, .most_waiting = 0});
   testing::ExpectThrows([&] { full.Submit({.inputs = {Picture(1)}}); }, ErrorCode::kLimit,
                         "too many");
+}
+
+TEST(GraphRunner, BoundsWhatWaits) {
+  const size_t bytes = Picture(1).bytes();
+  GraphRunner runner(DigitsGraph(), {.threads = 1, .most_batch = 1, .waiting_inputs = 2 * bytes});
+  std::promise<void> begun, release;
+  std::atomic<int> done = 0;
+  const auto submit = [&](std::function<bool()> wanted) {
+    runner.Submit({.inputs = {Picture(1)},
+                   .wanted = std::move(wanted),
+                   .done = [&](const std::vector<Tensor>&, const std::exception_ptr&) { ++done; }});
+  };
+  submit([&, first = true]() mutable {
+    if (std::exchange(first, false)) {
+      begun.set_value();
+      release.get_future().wait();
+    }
+    return true;
+  });
+  begun.get_future().wait();  // it does not wait any more, and those behind it do
+  submit([] { return true; });
+  submit([] { return true; });
+  testing::ExpectThrows([&] { submit([] { return true; }); }, ErrorCode::kLimit, "too many");
+  release.set_value();
+  while (done < 3) std::this_thread::yield();
+  submit([] { return true; });  // there is room again
+  while (done < 4) std::this_thread::yield();
 }
 
 /// A graph that gives back what it gets.

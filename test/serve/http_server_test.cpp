@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -436,15 +437,43 @@ TEST(HttpServer, BodiesHaveALimitTogether) {
   StreamServer server(limits);
   RawClient first(server.port()), second(server.port());
   const std::string post = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 600\r\n\r\n";
-  first.Send(post + "half");
+  first.Send(post + std::string(590, 'x'));
   EXPECT_EQ(first.Receive(200ms), "");
-  second.Send(post);
+  second.Send(post + std::string(590, 'x'));
   EXPECT_EQ(second.ReceiveAnswer().status, 503);
-  first.Send(std::string(596, 'x'));
+  first.Send(std::string(10, 'x'));
   EXPECT_EQ(first.ReceiveAnswer().status, 200);
   RawClient third(server.port());
   third.Send(post + std::string(600, 'x'));
   EXPECT_EQ(third.ReceiveAnswer().status, 200);
+}
+
+TEST(HttpServer, AnnouncedBodiesKeepNobodyOut) {
+  Limits limits;
+  limits.all_body_bytes = 1000;
+  StreamServer server(limits);
+  const std::string head = "POST / HTTP/1.1\r\nHost: x\r\n";
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (const char* announced :
+       {"Content-Length: 900\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n"}) {
+    for (int i = 0; i < 4; ++i) {
+      slow.push_back(std::make_unique<RawClient>(server.port()));
+      slow.back()->Send(head + announced);
+    }
+  }
+  EXPECT_EQ(slow.back()->Receive(200ms), "");
+  RawClient other(server.port());
+  other.Send(head + "Content-Length: 600\r\n\r\n" + std::string(600, 'x'));
+  EXPECT_EQ(other.ReceiveAnswer().status, 200);
+}
+
+TEST(HttpServer, EmptyLinesBeforeARequest) {
+  StreamServer server;
+  RawClient client(server.port());
+  std::string lines;
+  for (int i = 0; i < 100'000; ++i) lines += "\r\n";
+  client.Send(lines + Get("/"));
+  EXPECT_EQ(client.ReceiveAnswer().status, 200);
 }
 
 TEST(HttpServer, DrainAnswersWhatIsAsked) {

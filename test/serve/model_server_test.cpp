@@ -238,6 +238,8 @@ TEST(ModelServer, ServesNoStrangers) {
   };
   EXPECT_EQ(host("evil.example"), 403);  // its name was made to point here
   EXPECT_EQ(host("localhost.evil.example:8080"), 403);
+  EXPECT_EQ(host("127.evil.example:8080"), 403);
+  EXPECT_EQ(host("127.0.0.1.evil.example"), 403);
   EXPECT_EQ(host("localhost:1"), 200);
   EXPECT_EQ(host("127.0.0.1"), 200);
   EXPECT_EQ(host("[::1]:8080"), 200);
@@ -389,6 +391,8 @@ TEST(ModelServer, TurnsTextIntoTokensAndBack) {
   EXPECT_EQ(prompt["prompt"], "<|begin|><|user|>Hi<|end|><|assistant|>");
   const Json chat = Json::parse(fixture.Post("/tokenize", Json{{"messages", messages}}).body);
   EXPECT_GT(chat["count"], 3);
+  ExpectError(fixture.Post("/tokenize", Json{{"messages", messages}, {"add_special_tokens", true}}),
+              400, "", "add_special_tokens");
   ExpectError(fixture.Post("/tokenize", Json::object()), 400, "", "prompt");
   ExpectError(fixture.Post("/detokenize", Json{{"tokens", {-1}}}), 400, "");
   ExpectError(fixture.Post("/detokenize", Json{{"tokens", {5000}}}), 400, "");

@@ -7,8 +7,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -29,7 +29,31 @@ namespace beast = boost::beast;
 using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
-using Parser = beast::http::request_parser<beast::http::string_body>;
+
+/// As Beast's body of a string, which takes as much memory as the head of a request announces.
+struct GrowingBody {
+  using value_type = std::string;
+  class reader {
+   public:
+    template <bool is_request, typename Fields>
+    reader(beast::http::header<is_request, Fields>&, value_type& body) : body_(body) {}
+    void init(const boost::optional<uint64_t>&, error_code& error) { error = {}; }
+    template <typename Buffers>
+    size_t put(const Buffers& buffers, error_code& error) {
+      error = {};
+      const size_t before = body_.size();
+      for (const asio::const_buffer bytes : beast::buffers_range_ref(buffers)) {
+        body_.append(static_cast<const char*>(bytes.data()), bytes.size());
+      }
+      return body_.size() - before;
+    }
+    void finish(error_code& error) { error = {}; }
+
+   private:
+    value_type& body_;
+  };
+};
+using Parser = beast::http::request_parser<GrowingBody>;
 
 constexpr std::chrono::milliseconds kTick{100};         // how exactly times are kept
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when the process has no descriptor left
@@ -54,7 +78,7 @@ struct Server::Impl {
   std::vector<char> scratch = std::vector<char>(kReadBytes);  ///< what a read fills, of any peer
   std::set<std::shared_ptr<Connection>> connections;
   std::map<std::string, int> by_address;
-  size_t body_bytes = 0;  ///< set aside for bodies
+  size_t body_bytes = 0;  ///< of bodies that are being received
   bool accepting = false, ticking = false, draining = false;
   std::shared_ptr<const TlsIdentity> tls;  ///< null: plain HTTP
 
@@ -205,10 +229,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void AdvanceHead() {
-    while (scanned_ <= 2 && unread_.starts_with("\r\n")) {  // some clients put it behind a body
-      unread_.erase(0, 2);
-      scanned_ = 0;
-    }
+    SkipEmptyLines();
     const std::optional<size_t> end = FindHeadEnd(unread_, scanned_);
     if (!end) {
       if (unread_.size() > limits_.head.bytes) {
@@ -235,7 +256,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
         return;
       }
     }
-    ReserveBody();
     parser_.emplace();
     parser_->eager(true);
     parser_->header_limit(static_cast<uint32_t>(limits_.head.bytes) + 1);
@@ -246,6 +266,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (phase_ == Phase::kBody && waits && !request_.http_1_0 && unread_.empty()) {
       SendBytes("HTTP/1.1 100 Continue\r\n\r\n");
     }
+  }
+
+  /// Some clients put one behind a body. All at once: who sends nothing else makes no work by it.
+  void SkipEmptyLines() {
+    size_t bytes = 0;
+    while (std::string_view(unread_).substr(bytes).starts_with("\r\n")) bytes += 2;
+    if (bytes == 0 || scanned_ > 2) return;
+    unread_.erase(0, bytes);
+    scanned_ = 0;
   }
 
   void BeginExchange(const Request& request) {
@@ -261,6 +290,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       error_code error;
       const size_t used = parser_->put(asio::buffer(unread_), error);
       unread_.erase(0, used);
+      CountBody();
       if (error == beast::http::error::body_limit) {
         throw Refusal{413,
                       "the body has more than " + std::to_string(limits_.body_bytes) + " bytes"};
@@ -282,16 +312,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
     server_.options.handle(std::exchange(request_, {}), Reply(exchange_));
   }
 
-  void ReserveBody() {
-    const size_t bytes = request_.chunked ? limits_.body_bytes : request_.length.value_or(0);
-    if (server_.body_bytes + bytes > limits_.all_body_bytes) {
+  /// What came counts, not what was announced: who only announces bodies keeps nobody else's out.
+  void CountBody() {
+    const size_t bytes = parser_->get().body().size();
+    server_.body_bytes += bytes - counted_;
+    counted_ = bytes;
+    if (server_.body_bytes > limits_.all_body_bytes) {
       throw Refusal{503, "the server receives too much at the moment: try again later"};
     }
-    server_.body_bytes += bytes;
-    reserved_ = bytes;
   }
 
-  void ReleaseBody() { server_.body_bytes -= std::exchange(reserved_, 0); }
+  void ReleaseBody() { server_.body_bytes -= std::exchange(counted_, 0); }
 
   /// Answers for the server itself, and closes behind it.
   void Refuse(const Refusal& refusal) {
@@ -428,7 +459,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string unread_;
   size_t scanned_ = 0;   ///< of the head
   size_t progress_ = 0;  ///< bytes of body or response since the deadline was set
-  size_t reserved_ = 0;  ///< bytes set aside for the body
+  size_t counted_ = 0;   ///< bytes of the body among those of all
   Request request_;
   std::optional<Parser> parser_;
   std::shared_ptr<Exchange> exchange_;
