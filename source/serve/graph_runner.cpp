@@ -57,6 +57,19 @@ bool DiffersByRounding(const Tensor& a, const Tensor& b) {
   return most <= largest * (narrow ? 1e-2f : 1e-5f);
 }
 
+/// Who cannot be told, since there is no memory for it, ends nothing but their own request.
+void Tell(const GraphRunner::Job& job, std::vector<Tensor> outputs,
+          const std::exception_ptr& failure) noexcept {
+  try {
+    job.done(std::move(outputs), failure);
+  } catch (...) {
+    try {
+      job.done({}, std::current_exception());
+    } catch (...) {
+    }
+  }
+}
+
 bool SameRows(const std::vector<Tensor>& all, const std::vector<std::vector<Tensor>>& alone,
               int64_t rows, bool exact) {
   for (size_t output = 0; output < all.size(); ++output) {
@@ -207,9 +220,9 @@ void GraphRunner::Run() {
     const Clock::time_point now = Clock::now();
     for (Queued& one : batch) {
       if (one.job.deadline > now || !one.job.wanted()) continue;
-      one.job.done({},
-                   std::make_exception_ptr(openai::RequestError(
-                       {504, "the model was not free in time", "server_error", "", "deadline"})));
+      Tell(one.job, {},
+           std::make_exception_ptr(openai::RequestError(
+               {504, "the model was not free in time", "server_error", "", "deadline"})));
       one.job.wanted = [] { return false; };
     }
     std::erase_if(batch, [](const Queued& one) { return !one.job.wanted(); });
@@ -250,7 +263,7 @@ void GraphRunner::RunAlone(Queued& one) {
     const std::lock_guard lock(mutex_);
     ++runs_;
   }
-  one.job.done(std::move(outputs), failure);
+  Tell(one.job, std::move(outputs), failure);
 }
 
 void GraphRunner::RunTogether(std::vector<Queued>& batch) {
@@ -282,7 +295,14 @@ void GraphRunner::RunTogether(std::vector<Queued>& batch) {
   }
   int64_t begin = 0;
   for (Queued& one : batch) {
-    one.job.done(RowsOfAll(outputs, begin, begin + one.rows), nullptr);
+    std::vector<Tensor> own;
+    std::exception_ptr failure;
+    try {
+      own = RowsOfAll(outputs, begin, begin + one.rows);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    Tell(one.job, std::move(own), failure);
     begin += one.rows;
   }
 }

@@ -341,6 +341,25 @@ TEST(GraphRunner, BoundsWhatWaits) {
   while (done < 4) std::this_thread::yield();
 }
 
+TEST(GraphRunner, LivesOnWhenSomebodyCannotBeTold) {
+  GraphRunner runner(DigitsGraph(), {.threads = 1, .most_batch = 1});
+  std::atomic<int> told = 0;
+  runner.Submit({.inputs = {Picture(1)},
+                 .wanted = [] { return true; },
+                 .done =
+                     [&](const std::vector<Tensor>& outputs, const std::exception_ptr&) {
+                       ++told;
+                       if (!outputs.empty()) throw std::bad_alloc();
+                     }});
+  std::promise<size_t> results;
+  runner.Submit({.inputs = {Picture(1)},
+                 .wanted = [] { return true; },
+                 .done = [&](const std::vector<Tensor>& outputs,
+                             const std::exception_ptr&) { results.set_value(outputs.size()); }});
+  EXPECT_EQ(results.get_future().get(), 1u);
+  EXPECT_EQ(told, 2);  // the result, and then what came of it
+}
+
 /// A graph that gives back what it gets.
 std::shared_ptr<const RuntimeGraph> Same(const std::string& type) {
   const std::string param = "7767517\n3 2\npnnx.Input in 0 1 0 #0=(4)" + type +
