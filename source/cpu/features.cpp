@@ -24,8 +24,9 @@ namespace {
 
 bool Bit(unsigned value, int bit) { return ((value >> bit) & 1u) != 0; }
 
-/// Which registers the system saves (XCR0).
-unsigned SavedState() {
+/// Which registers the system saves (XCR0). A build for one machine may have no unit that needs to
+/// know.
+[[maybe_unused]] unsigned SavedState() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || !Bit(c, 27)) return 0;
   unsigned low = 0, high = 0;
