@@ -21,7 +21,8 @@ inline uint16_t FiniteHalf(float value) {
 }
 
 /// A group of a head's elements; behind the last one it is filled up with what leaves the smallest
-/// and the largest as they are.
+/// and the largest as they are. NaN and -0 are 0: processors differ in what the larger of NaN and a
+/// number is, or of both zeros, and one NaN must not take the other elements with it.
 struct KvGroup {
   alignas(64) float v[kKvGroup];
   int count;
@@ -29,15 +30,18 @@ struct KvGroup {
       : count(static_cast<int>(head_dim - first < kKvGroup ? head_dim - first : kKvGroup)) {
     std::memcpy(v, head + first, static_cast<size_t>(count) * sizeof(float));
     for (int i = count; i < kKvGroup; ++i) v[i] = v[0];
+    for (int i = 0; i < kKvGroup; i += Vec::kWidth) {
+      const Vec some = Vec::Load(v + i), zero(0.0f);
+      (Select(IsNan(some), zero, some) + zero).Store(v + i);
+    }
   }
 
-  /// NaN counts for none.
   float LargestSize() const {
     Vec most(0.0f);
     for (int i = 0; i < kKvGroup; i += Vec::kWidth) most = FastMax(Abs(Vec::Load(v + i)), most);
     return ReduceMax(most);
   }
-  /// numbers[i] = (v[i] - from) * factor + shift, rounded, within 0 to `most`; 0 of NaN.
+  /// numbers[i] = (v[i] - from) * factor + shift, rounded, within 0 to `most`.
   void Round(float from, float factor, float shift, float most,
              int32_t (&numbers)[kKvGroup]) const {
     for (int i = 0; i < kKvGroup; i += Vec::kWidth) {

@@ -270,6 +270,61 @@ TEST(KeysOf6BitsValuesOf4, TakeNumbersOfAnySize) {
     }
     EXPECT_EQ(KeyInCache(run, c, 0, 0, 5), 0);
     EXPECT_EQ(ValueInCache(run, c, 0, 0, 5), 0);
+    // NaN is 0, and those beside it stay what they are: the key there is one of the large ones.
+    constexpr int64_t kBeside = 14;
+    EXPECT_NEAR(KeyInCache(run, c, 3, 0, 8), 0, 0.7) << Name(isa);
+    EXPECT_NEAR(ValueInCache(run, c, 3, 0, 8), 0, 0.15) << Name(isa);
+    EXPECT_NEAR(KeyInCache(run, c, 3, 0, kBeside), keys[192 + kBeside], 0.7) << Name(isa);
+    EXPECT_NEAR(ValueInCache(run, c, 3, 0, kBeside), values[192 + kBeside], 0.15) << Name(isa);
+  }
+}
+
+/// Tokens whose caches are compared byte for byte: whatever a model may compute, and keys halfway
+/// between two of the numbers that there are.
+LowBitTokens HardTokens(const LowBitCase& c) {
+  constexpr int64_t kTokens = 64;
+  LowBitTokens tokens(c, kTokens, 7);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float hard[] = {std::numeric_limits<float>::quiet_NaN(),
+                        infinity,
+                        -infinity,
+                        3.4e38f,
+                        -3.4e38f,
+                        1e-40f,
+                        -1e-37f,
+                        0,
+                        -0.0f,
+                        65520};
+  int64_t next = 0;
+  for (Tensor* const side : {&tokens.key, &tokens.value}) {
+    for (int64_t i = 0; i < side->elements() / 2; i += 37) {
+      side->data<float>()[i] = hard[static_cast<size_t>(next++) % std::size(hard)];
+    }
+  }
+  const int64_t width = tokens.key.dim(1);
+  for (int64_t i = 0; i < width; ++i) tokens.value.data<float>()[i] = i % 3 == 0 ? -0.0f : 0;
+  for (int64_t t = kTokens / 2; t < kTokens; ++t) {
+    const float step = Halved(0.1f + 0.01f * static_cast<float>(t));
+    for (int64_t i = 0; i < width; ++i) {
+      const float steps = i % kGroup == 0 ? 31.5f : static_cast<float>(i % kGroup - kGroup);
+      tokens.key.data<float>()[t * width + i] = t % kTokensEach == 0 ? 0 : steps * step;
+    }
+  }
+  return tokens;
+}
+
+TEST(KeysOf6BitsValuesOf4, HaveTheSameBytesOnAllInstructionSets) {
+  for (const int64_t head_dim : {32, 72}) {
+    LowBitCase c;
+    c.head_dim = head_dim;
+    const LowBitTokens tokens = HardTokens(c);
+    const LowBitRun first(c, SupportedIsas().front(), tokens, {64});
+    const size_t bytes = KvCache::Bytes(c.shape(), first.cache.blocks());
+    for (const Isa isa : SupportedIsas()) {
+      const LowBitRun run(c, isa, tokens, {64});
+      EXPECT_EQ(std::memcmp(first.cache.Keys(0, 0, 0), run.cache.Keys(0, 0, 0), bytes), 0)
+          << Name(isa) << ", elements " << head_dim;
+    }
   }
 }
 
