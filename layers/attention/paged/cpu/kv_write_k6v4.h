@@ -41,11 +41,12 @@ struct KvGroup {
     for (int i = 0; i < kKvGroup; i += Vec::kWidth) most = FastMax(Abs(Vec::Load(v + i)), most);
     return ReduceMax(most);
   }
-  /// numbers[i] = (v[i] - from) * factor + shift, rounded, within 0 to `most`.
+  /// numbers[i] = (v[i] - from) * factor + shift, rounded, within 0 to `most`. Not fused: not every
+  /// instruction set can, and what lies halfway would round otherwise.
   void Round(float from, float factor, float shift, float most,
              int32_t (&numbers)[kKvGroup]) const {
     for (int i = 0; i < kKvGroup; i += Vec::kWidth) {
-      const Vec steps = Fma(Vec::Load(v + i) - Vec(from), Vec(factor), Vec(shift));
+      const Vec steps = (Vec::Load(v + i) - Vec(from)) * Vec(factor) + Vec(shift);
       float within[Vec::kWidth];
       FastMin(FastMax(steps, Vec(0.0f)), Vec(most)).Store(within);
       for (int j = 0; j < Vec::kWidth; ++j) {
