@@ -11,6 +11,23 @@
 
 namespace oort::OORT_ISA {
 
+/// How numbers of at most `most` become whole ones up to 127, and what these mean. Numbers below
+/// 1e-30 are none: their scale would not be exact in f32, 127 over them may be infinite, and so
+/// would be what is rounded. To a score or a sum they are nothing. Nor are there any in a group
+/// with an infinite one.
+struct EightBits {
+  float scale = 0, inverse = 0;
+  explicit EightBits(float most) {
+    if (!(most > 1e-30f && most < 3.4e38f)) return;
+    scale = most / 127.0f;
+    inverse = 127.0f / most;
+  }
+  std::byte Of(float x) const {
+    const float q = __builtin_rintf(x * inverse);
+    return static_cast<std::byte>(static_cast<int8_t>(q >= -127 ? q : -127.0f));
+  }
+};
+
 inline constexpr int kKvGroup = static_cast<int>(K6V4Layout::kGroup);
 
 /// The f16 that is nearest, of finite ones; 0 of NaN.
@@ -60,15 +77,10 @@ inline float Inverse(float scale) { return scale > 0 ? 1 / scale : 0; }
 
 /// What the first token of a block has is the centre of the keys of all.
 inline void WriteCentre(const KvGroup& keys, K6V4Layout at, int64_t group, std::byte* side) {
-  const float most = keys.LargestSize();
-  const bool usable = most > 0 && most < 3.4e38f;
-  const float scale = usable ? most / K6V4Layout::kCentreMost : 0;
-  const float inverse = usable ? K6V4Layout::kCentreMost / most : 0;
-  std::memcpy(side + at.CentreScales() + 4 * group, &scale, 4);
+  const EightBits bits(keys.LargestSize());
+  std::memcpy(side + at.CentreScales() + 4 * group, &bits.scale, 4);
   for (int i = 0; i < kKvGroup; ++i) {
-    const float q = __builtin_rintf(keys.v[i] * inverse);
-    side[at.Centres() + group * kKvGroup + i] =
-        static_cast<std::byte>(static_cast<int8_t>(q >= -127 ? q : -127.0f));
+    side[at.Centres() + group * kKvGroup + i] = bits.Of(keys.v[i]);
   }
 }
 

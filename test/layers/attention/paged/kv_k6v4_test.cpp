@@ -26,7 +26,8 @@ constexpr int64_t kTokensEach = KvCache::kBlockTokens, kGroup = K6V4Layout::kGro
 struct LowBitCase {
   int64_t heads = 2, kv_heads = 1, head_dim = 64;
   bool fast = false;
-  KvShape shape() const { return {1, kv_heads, head_dim, KvType::kK6V4}; }
+  KvType type = KvType::kK6V4;
+  KvShape shape() const { return {1, kv_heads, head_dim, type}; }
   Graph Build() const {
     Operator op;
     op.type = "oort.PagedAttention";
@@ -335,6 +336,38 @@ TEST(KeysOf6BitsValuesOf4, HaveTheSameBytesOnAllInstructionSets) {
       const LowBitRun run(c, isa, tokens, {64});
       EXPECT_EQ(std::memcmp(first.cache.Keys(0, 0, 0), run.cache.Keys(0, 0, 0), bytes), 0)
           << Name(isa) << ", elements " << head_dim;
+    }
+  }
+}
+
+/// The scale of a group that 8 bits are of, in the first block.
+float ScaleOf8Bits(const LowBitRun& run, int64_t at) {
+  float scale;
+  std::memcpy(&scale, run.cache.Keys(0, run.blocks[0], 0) + at, sizeof(scale));
+  return scale;
+}
+
+/// 127 over the largest of a group is no number where that is tiny; small ones are kept.
+TEST(KeysOf6BitsValuesOf4, CentresMayBeSmall) {
+  LowBitCase c, bytes;
+  bytes.type = KvType::kInt8;
+  for (const float size : {1e-40f, 1e-38f, 3e-37f, 1e-31f, 1e-29f, 1e-20f}) {
+    LowBitTokens tokens(c, 1, 3);
+    for (int64_t d = 0; d < c.head_dim; ++d) {
+      tokens.key.data<float>()[d] = d % 2 == 0 ? size : -size / 2;
+    }
+    const bool kept = size > 1e-30f;
+    for (const Isa isa : SupportedIsas()) {
+      SCOPED_TRACE(std::string(Name(isa)) + ", keys of " + std::to_string(std::log10(size)));
+      const LowBitRun run(c, isa, tokens, {1}), of_bytes(bytes, isa, tokens, {1});
+      const float scale = kept ? size / 127 : 0;
+      EXPECT_EQ(ScaleOf8Bits(run, K6V4Layout(c.head_dim).CentreScales()), scale);
+      EXPECT_EQ(ScaleOf8Bits(of_bytes, c.head_dim * kTokensEach), scale);
+      const float tolerance = kept ? size / 200 : 0;
+      for (int64_t d = 0; d < c.head_dim; ++d) {
+        const float want = kept ? tokens.key.data<float>()[d] : 0;
+        EXPECT_NEAR(KeyInCache(run, c, 0, 0, d), want, tolerance) << d;
+      }
     }
   }
 }
