@@ -407,6 +407,23 @@ TEST(KeysOf6BitsValuesOf4, CentresMayBeSmall) {
   }
 }
 
+/// What kernels fetch ahead is what the cache has, but for what fills up whole lines.
+TEST(KvSideBytes, AreThoseOfTheCache) {
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kK6V4}) {
+    for (const int64_t head_dim : {32, 64, 80, 128}) {
+      SCOPED_TRACE(std::string(Name(type)) + ", elements " + std::to_string(head_dim));
+      const KvCache cache({1, 1, head_dim, type}, 1);
+      const int64_t line = type == KvType::kK6V4 ? 16 : 64;
+      const auto whole = [&](bool values) {
+        return (KvSideBytes(type, head_dim, values) + line - 1) / line * line;
+      };
+      EXPECT_EQ(cache.Values(0, 0, 0) - cache.Keys(0, 0, 0), whole(false));
+      EXPECT_EQ(static_cast<int64_t>(KvCache::BlockBytes(cache.shape())),
+                whole(false) + whole(true));
+    }
+  }
+}
+
 TEST(KeysOf6BitsValuesOf4, TakeThreeEighthsOfF16) {
   const KvShape small{2, 3, 64, KvType::kK6V4}, large{1, 1, 128, KvType::kK6V4};
   EXPECT_EQ(KvCache::BlockBytes(small), size_t{2 * 3 * (912 + 640)});
