@@ -18,11 +18,13 @@ struct Choice {
 /// Every number is above NaN.
 bool IsAbove(float a, float b) { return a > b || (std::isnan(b) && !std::isnan(a)); }
 
-/// What experts are compared by: logits rank as their softmax does.
+/// What experts are compared by: logits rank as their softmax or their sigmoids do, and large ones
+/// differ where their sigmoids are all 1. Sigmoids are needed only where something is added.
 void RankExperts(const RoutingRule& rule, const float* logits, std::vector<float>& ranks) {
+  const bool adds = rule.correction != nullptr || rule.groups_used < rule.groups;
   ranks.assign(logits, logits + rule.experts);
   for (size_t e = 0; e < ranks.size(); ++e) {
-    if (rule.sigmoid) ranks[e] = 1 / (1 + std::exp(-ranks[e]));
+    if (rule.sigmoid && adds) ranks[e] = 1 / (1 + std::exp(-ranks[e]));
     if (rule.correction != nullptr) ranks[e] += rule.correction[e];
   }
 }

@@ -124,6 +124,8 @@ void FinishConfig(DecoderConfig& config) {
   ranges.Check("the length that queries grow by", config.temperature.length, (int64_t{1} << 31) - 1,
                0);
   ranges.CheckNumber("how much queries grow", config.temperature.scale, 0);
+  ranges.Require(config.temperature.length == 0 || config.rotary.dims > 0,
+                 "queries grow where layers do not turn, but no layer turns");
   for (const int64_t window : config.windows) {
     ranges.Check("the attention window", window, INT64_MAX, 0);
   }

@@ -168,31 +168,6 @@ void ReadTemperature(const json::Object& file, DecoderConfig& config) {
   temperature.scale = static_cast<float>(file.Number("attn_scale").value_or(temperature.scale));
 }
 
-/// Layers without experts: those that are listed, and all but every so manieth.
-std::vector<bool> ReadDenseLayers(const json::Object& file, int64_t layers) {
-  std::vector<bool> dense(static_cast<size_t>(std::clamp<int64_t>(layers, 0, 4096)));
-  const int64_t step =
-      FirstInteger(file, {"decoder_sparse_step", "interleave_moe_layer_step"}).value_or(1);
-  if (step < 1) file.ThrowWrongType("decoder_sparse_step", "a number above 0");
-  for (size_t i = 0; i < dense.size(); ++i) {
-    dense[i] = (static_cast<int64_t>(i) + 1) % step != 0;
-  }
-  const auto set = [&](std::string_view key, bool to) {
-    const json::Json* listed = file.Find(key);
-    if (listed == nullptr) return;
-    if (!listed->is_array()) file.ThrowWrongType(key, "a list of layers");
-    if (!to) dense.assign(dense.size(), true);  // all that are not listed
-    for (const json::Json& item : *listed) {
-      if (!item.is_number_integer()) file.ThrowWrongType(key, "a list of layers");
-      const auto layer = item.get<int64_t>();
-      if (layer >= 0 && layer < std::ssize(dense)) dense.at(static_cast<size_t>(layer)) = to;
-    }
-  };
-  set("moe_layers", false);
-  set("mlp_only_layers", true);
-  return dense;
-}
-
 /// A size of latent attention or of DeepSeek's experts.
 int64_t SizeOf(const json::Object& file, std::string_view key, int64_t otherwise) {
   const int64_t size = file.Integer(key).value_or(otherwise);
@@ -253,6 +228,10 @@ void ReadExperts(const json::Object& file, DecoderConfig& config) {
   if (!family.experts) return;
   ExpertsConfig& experts = config.experts;
   experts.count = RequireFirst(file, {"num_experts", "num_local_experts", "n_routed_experts"});
+  if (experts.count == 0) {  // what else the file says of experts says nothing then
+    if (!family.dense_key.empty()) config.intermediate = file.RequireInteger(family.dense_key);
+    return;
+  }
   experts.used = file.RequireInteger("num_experts_per_tok");
   experts.intermediate = file.Integer("moe_intermediate_size").value_or(config.intermediate);
   experts.normalized = file.Bool("norm_topk_prob").value_or(family.normalized_experts);
@@ -387,6 +366,31 @@ std::vector<int64_t> ReadWindows(const json::Object& file, const Family& family,
     windows.push_back(windowed ? window : 0);
   }
   return windows;
+}
+
+std::vector<bool> ReadDenseLayers(const json::Object& file, int64_t layers) {
+  std::vector<bool> dense(static_cast<size_t>(std::clamp<int64_t>(layers, 0, 4096)), true);
+  const auto set = [&](std::string_view key, bool to) {
+    const json::Json* listed = file.Find(key);
+    if (listed == nullptr) return false;
+    if (!listed->is_array()) file.ThrowWrongType(key, "a list of layers");
+    for (const json::Json& item : *listed) {
+      if (!item.is_number_integer()) file.ThrowWrongType(key, "a list of layers");
+      const auto layer = item.get<int64_t>();
+      if (layer >= 0 && layer < std::ssize(dense)) dense.at(static_cast<size_t>(layer)) = to;
+    }
+    return true;
+  };
+  if (!set("moe_layers", false)) {
+    const int64_t step =
+        FirstInteger(file, {"decoder_sparse_step", "interleave_moe_layer_step"}).value_or(1);
+    if (step < 1) file.ThrowWrongType("decoder_sparse_step", "a number above 0");
+    for (size_t i = 0; i < dense.size(); ++i) {
+      dense[i] = (static_cast<int64_t>(i) + 1) % step != 0;
+    }
+  }
+  set("mlp_only_layers", true);
+  return dense;
 }
 
 DecoderConfig ReadConfig(const json::Object& file) {

@@ -37,6 +37,10 @@ Activation ActivationNamed(std::string_view name);
 /// The window of each layer, 0 where it sees everything; empty where all do.
 std::vector<int64_t> ReadWindows(const json::Object& config, const Family& family, int64_t layers);
 
+/// Of a model with experts, the layers that have none: all but those that are listed (moe_layers),
+/// or all but every so manieth; and those that are listed as such (mlp_only_layers).
+std::vector<bool> ReadDenseLayers(const json::Object& config, int64_t layers);
+
 /// Which products have a bias.
 struct Biases {
   bool attention_inputs = false;  ///< q, k and v

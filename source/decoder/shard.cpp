@@ -121,7 +121,7 @@ class Sharder {
       if (op.type == "oort.Rotary") {
         operand = op.inputs[operand == op.outputs[0] ? 0 : 1];
       } else if (op.type == "Tensor.reshape" || op.type == "nn.RMSNorm" ||
-                 op.type == "nn.LayerNorm") {
+                 op.type == "nn.LayerNorm" || ChangesRows(op)) {
         operand = op.inputs[0];
       } else {
         throw HeadsStayWhole();
@@ -470,14 +470,25 @@ class Sharder {
     return shape.size() == 2 && shape[1] == 1 && PlaceOf(operand).kind == Placement::kWhole;
   }
 
+  static bool ReadsShapes(const Operator& op) {
+    return ParameterText(op, "expr").find("size") != std::string::npos;
+  }
+
+  /// Whether it changes each row of its first input by numbers for the whole row, as queries that
+  /// grow with their position are: it goes with each rank's part of the rows.
+  bool ChangesRows(const Operator& op) {
+    return op.type == "pnnx.Expression" && !op.inputs.empty() && !ReadsShapes(op) &&
+           std::all_of(op.inputs.begin() + 1, op.inputs.end(),
+                       [&](int operand) { return IsColumn(operand); });
+  }
+
   /// Element by element, so each rank can do its part.
   void Express(int index) {
     const Operator& op = Op(index);
     const Placement place = op.inputs.empty() ? Placement() : PlaceOf(op.inputs[0]);
     const bool alike = std::ranges::all_of(
         op.inputs, [&](int operand) { return PlaceOf(operand) == place || IsColumn(operand); });
-    const bool reads_shapes = ParameterText(op, "expr").find("size") != std::string::npos;
-    if (place.kind != Placement::kSplit || !alike || reads_shapes) return GatherInputs(index);
+    if (place.kind != Placement::kSplit || !alike || ReadsShapes(op)) return GatherInputs(index);
     Place(op.outputs[0], place);
   }
 

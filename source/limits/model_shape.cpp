@@ -59,9 +59,16 @@ constexpr int64_t kMostWide = 10'000'000;
 constexpr int64_t kMostLayers = 100'000;
 constexpr int64_t kMostWords = 1'000'000'000;
 
-void ReadExperts(const json::Object& config, ModelShape& shape) {
-  shape.experts =
-      SizeOr(config, {"num_local_experts", "num_experts", "n_routed_experts"}, kMostLayers, 0);
+void ReadExperts(const json::Object& config, const Family& family, ModelShape& shape) {
+  const auto count = FirstInteger(config, {"num_local_experts", "num_experts", "n_routed_experts"});
+  if (count.value_or(0) != 0) {
+    shape.experts = CheckedSize("num_local_experts", *count, kMostLayers);
+  }
+  const int64_t intermediate = shape.intermediate;
+  if (!family.dense_key.empty()) {  // intermediate_size is that of an expert
+    shape.intermediate =
+        CheckedSize(family.dense_key, config.RequireInteger(family.dense_key), kMostWide);
+  }
   if (shape.experts <= 1) {
     shape.experts = 0;
     return;
@@ -69,8 +76,13 @@ void ReadExperts(const json::Object& config, ModelShape& shape) {
   const auto used =
       FirstInteger(config, {"num_experts_per_tok", "num_experts_per_token", "moe_top_k"});
   shape.experts_used = CheckedSize("num_experts_per_tok", used.value_or(0), shape.experts);
-  shape.expert_intermediate =
-      SizeOr(config, {"moe_intermediate_size"}, kMostWide, shape.intermediate);
+  shape.expert_intermediate = SizeOr(config, {"moe_intermediate_size"}, kMostWide, intermediate);
+  if (!family.dense_key.empty()) {
+    shape.shared_intermediate = shape.expert_intermediate;
+    shape.dense_layers =
+        std::ranges::count(huggingface::ReadDenseLayers(config, shape.layers), true);
+    return;
+  }
   shape.shared_intermediate = SizeOr(config, {"shared_expert_intermediate_size"}, kMostWide, 0);
   const auto shared = config.Integer("n_shared_experts");
   if (shared && *shared > 0 && *shared <= kMostLayers)
@@ -151,7 +163,7 @@ ModelShape ReadAnyShape(const json::Object& config, std::string name) {
   shape.norms = family.post_norms ? 4 : 2;
   shape.query_key_norm = HeadNorms(family.query_key_norm, shape);
   if (family.learned_positions) shape.positions = std::min(shape.context, kMostWords);
-  ReadExperts(config, shape);
+  ReadExperts(config, family, shape);
   shape.windows = huggingface::ReadWindows(config, family, shape.layers);
   shape.chunked_windows = family.chunked_windows;
   return shape;
@@ -174,6 +186,17 @@ std::optional<ModelShape> ReadRunnableShape(const json::Object& config) {
   }
 }
 
+/// The language model's part, as the reader of checkpoints wants it; where Oort cannot run it, the
+/// config as it stands.
+json::Json LanguagePart(json::Json document) {
+  try {
+    return huggingface::LanguageConfig(document);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) throw;
+    return document;
+  }
+}
+
 [[noreturn]] void RefuseLatent() {
   throw Error(ErrorCode::kUnsupported, "the compressed cache of latent attention is not modelled");
 }
@@ -181,7 +204,7 @@ std::optional<ModelShape> ReadRunnableShape(const json::Object& config) {
 }  // namespace
 
 ModelShape ReadModelShape(std::string_view config_json) {
-  const json::Json document = huggingface::LanguageConfig(json::Parse(config_json, "config.json"));
+  const json::Json document = LanguagePart(json::Parse(config_json, "config.json"));
   const json::Object whole(document, "config.json");
   const std::optional<json::Object> inner = whole.Member("text_config");
   const json::Object& config = inner ? *inner : whole;

@@ -240,9 +240,11 @@ void Engine::Impl::StepShares(std::span<const StepShare> shares) {
     answers += is_answer ? 1 : 0;
     parts.push_back({&g, share.count, share.count == share.sequence->pending()});
   }
-  if (parts.empty()) return;
-  AddGuesses(parts);
-  StepTogether(parts);
+  if (!parts.empty()) {
+    AddGuesses(parts);
+    StepTogether(parts);
+  }
+  budget.EndTurn();
 }
 
 /// Parts of prompts and answers in one step.
@@ -278,7 +280,7 @@ void Engine::Impl::StepTogether(std::span<const StepPart> parts) {
   }
   const bool answers_only = readers.empty() && tokens == static_cast<int64_t>(wanted.size());
   if (answers_only && !mixes_steps()) {
-    budget.ObserveAnswers(taken);
+    budget.ObserveAnswers(taken + round_seconds);
   } else {
     budget.ObservePrompts(tokens, taken);
   }

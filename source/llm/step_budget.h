@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace oort {
 
@@ -29,7 +30,7 @@ class StepBudget {
     // Few tokens take as long as the weights take to be read, which says nothing of many.
     if (tokens < limits_.least || seconds <= 0) return;
     const double count = static_cast<double>(tokens);
-    if (seconds_ == 0) {
+    if (Begins(prompts_)) {
       tokens_ = count;
       seconds_ = seconds;
       return;
@@ -42,10 +43,19 @@ class StepBudget {
     spread_ = (1 - kWeightOfNewest) * (spread_ + kWeightOfNewest * more * more);
     together_ = (1 - kWeightOfNewest) * (together_ + kWeightOfNewest * more * longer);
   }
-  /// A step of answers alone took so long.
-  void ObserveAnswers(double seconds) {
-    if (answers_ > 0) seconds = std::min(seconds, kMostSlower * answers_);
-    answers_ += (answers_ == 0 ? 1 : kWeightOfNewest) * (seconds - answers_);
+  /// A step of answers alone took so long, with the guesses that it checked.
+  void ObserveAnswers(double seconds) { turn_ += seconds; }
+  /// All answers had their turn. Where they are too many for one step, who reads one waits for all
+  /// of their steps.
+  void EndTurn() {
+    double seconds = std::exchange(turn_, 0);
+    if (seconds <= 0) return;
+    if (Begins(turns_)) {
+      answers_ = seconds;
+      return;
+    }
+    seconds = std::min(seconds, kMostSlower * answers_);
+    answers_ += kWeightOfNewest * (seconds - answers_);
   }
   /// That the next step may have.
   int64_t Tokens(bool has_answers) const {
@@ -64,6 +74,9 @@ class StepBudget {
   /// What a step takes before its first token is no more than this share of what it takes in all.
   static constexpr double kMostFixed = 0.7;
 
+  /// The first step makes plans and touches memory, as no other does: it counts until there is a
+  /// second one.
+  static bool Begins(int& seen) { return seen < 2 && ++seen > 0; }
   /// Of one more, in steps of about as many as the last ones had.
   double SecondsOfToken() const {
     const double mean = seconds_ / tokens_;
@@ -82,7 +95,8 @@ class StepBudget {
   // Of the last steps, the newest of which count most: means, and how far they lie apart.
   double tokens_ = 0, seconds_ = 0;
   double spread_ = 0, together_ = 0;
-  double answers_ = 0;  // seconds
+  double answers_ = 0, turn_ = 0;  // seconds of all answers' steps: usually, and in this turn
+  int prompts_ = 0, turns_ = 0;    // that were seen, up to 2
 };
 
 }  // namespace oort

@@ -373,19 +373,21 @@ TEST(Limits, ExpertsAreReadAsTheyAreUsed) {
               counts.layers() + counts.head + 1000 * CacheOf(shape, 1) * 2, 1e-3);
 }
 
-/// Llama 4 Scout as its folder says it: so many parameters does transformers count, pictures left
-/// out.
+/// Llama 4 Scout as its folder says it, with changes.
+ModelShape ReadScout(const LimitsJson& changes) {
+  LimitsJson text = {{"model_type", "llama4_text"}, {"vocab_size", 202048},
+                     {"hidden_size", 5120},         {"num_hidden_layers", 48},
+                     {"num_attention_heads", 40},   {"num_key_value_heads", 8},
+                     {"intermediate_size", 8192},   {"intermediate_size_mlp", 16384},
+                     {"num_local_experts", 16},     {"num_experts_per_tok", 1}};
+  text.update(changes);
+  const LimitsJson whole = {{"model_type", "llama4"}, {"text_config", text}};
+  return ReadModelShape(whole.dump());
+}
+
+/// So many parameters does transformers count, pictures left out.
 TEST(Limits, ExpertsThatAreSharedAndChunksOfAttention) {
-  const auto read = [](LimitsJson more) {
-    LimitsJson text = {{"model_type", "llama4_text"}, {"vocab_size", 202048},
-                       {"hidden_size", 5120},         {"num_hidden_layers", 48},
-                       {"num_attention_heads", 40},   {"num_key_value_heads", 8},
-                       {"intermediate_size", 8192},   {"intermediate_size_mlp", 16384},
-                       {"num_local_experts", 16},     {"num_experts_per_tok", 1}};
-    text.update(more);
-    const LimitsJson whole = {{"model_type", "llama4"}, {"text_config", text}};
-    return ReadModelShape(whole.dump());
-  };
+  const auto read = ReadScout;
   const ModelShape scout = read(LimitsJson::object());
   EXPECT_EQ(CountParameters(scout).stored(), 107769861120.0);
   EXPECT_EQ(scout.windows[3], 0);
@@ -400,6 +402,39 @@ TEST(Limits, ExpertsThatAreSharedAndChunksOfAttention) {
   };
   EXPECT_NEAR(attention(16384) / attention(8192), 2, 1e-6);
   EXPECT_EQ(CountParameters(read({{"interleave_moe_layer_step", 2}})).router, 24 * 16 * 5120.0);
+}
+
+/// A way of packing weights that Oort does not know changes no size.
+TEST(Limits, SizesOfLlama4ThatOortCannotRun) {
+  const LimitsJson packed = {{"quantization_config", {{"quant_method", "unheard-of"}}}};
+  const LimitsJson usual = LimitsJson::object(), every_second = {{"interleave_moe_layer_step", 2}},
+                   dense = {{"num_local_experts", 0}, {"num_experts_per_tok", 0}};
+  for (LimitsJson changes : {usual, every_second, dense}) {
+    SCOPED_TRACE(changes.dump());
+    const ModelShape known = ReadScout(changes);
+    changes.update(packed);
+    const ModelShape shape = ReadScout(changes);
+    EXPECT_EQ(CountParameters(shape).stored(), CountParameters(known).stored());
+    EXPECT_EQ(CountParameters(shape).active(), CountParameters(known).active());
+    EXPECT_EQ(shape.intermediate, 16384);
+    EXPECT_EQ(shape.dense_layers, known.dense_layers);
+    EXPECT_EQ(shape.windows, known.windows);
+  }
+}
+
+/// Idefics3 and SmolVLM around a language model that Oort reads in no such folder.
+TEST(Limits, LanguageModelsOfPicturesThatOortCannotRun) {
+  const LimitsJson text = {{"model_type", "mistral"},   {"vocab_size", 32000},
+                           {"hidden_size", 4096},       {"num_hidden_layers", 32},
+                           {"num_attention_heads", 32}, {"num_key_value_heads", 8},
+                           {"intermediate_size", 14336}};
+  const ModelShape alone = ReadModelShape(text.dump());
+  for (const char* const whole : {"idefics3", "smolvlm"}) {
+    const LimitsJson config = {{"model_type", whole}, {"text_config", text}};
+    const ModelShape shape = ReadModelShape(config.dump());
+    EXPECT_EQ(shape.family, "mistral");
+    EXPECT_EQ(CountParameters(shape).stored(), CountParameters(alone).stored());
+  }
 }
 
 TEST(Limits, BatchesAndMemory) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <string>
 
 #include "decoder/decoder.h"
 #include "decoder/decoder_graph.h"
@@ -176,6 +178,25 @@ TEST(Shard, SinksGoWithTheirHeads) {
     heads += sinks.dim(0);
   }
   EXPECT_EQ(heads, 4);
+}
+
+/// Queries of every fourth layer grow with their position on the way to attention.
+TEST(Shard, HeadsWhoseQueriesGrowAreSharedOut) {
+  for (const int ranks : {2, 3}) {
+    std::map<std::string, int64_t> heads;  // of all ranks, by the layer
+    for (int rank = 0; rank < ranks; ++rank) {
+      ShardReport report;
+      const Graph graph = ShardedGraph("llama4_text", {.rank = rank, .ranks = ranks}, report);
+      for (const Operator& op : graph.operators) {
+        if (op.type != "oort.PagedAttention") continue;
+        const int64_t own = std::stoll(op.params.at("heads").text());
+        EXPECT_LT(own, 4) << op.name;
+        heads[op.name] += own;
+      }
+    }
+    EXPECT_EQ(heads.size(), 4U);
+    for (const auto& [layer, sum] : heads) EXPECT_EQ(sum, 4) << layer << ", ranks " << ranks;
+  }
 }
 
 /// 9 heads of queries and 3 of keys.

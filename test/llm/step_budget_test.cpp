@@ -37,9 +37,15 @@ TEST(StepBudget, PromptsGetWhatAnswersLeaveOfTheTime) {
   StepBudget budget({.most = 512, .least = 32, .seconds = 0.04});
   budget.ObservePrompts(100, 0.1);
   EXPECT_EQ(budget.Tokens(true), 40);
-  budget.ObserveAnswers(0.005);
+  const auto turn = [&](std::vector<double> steps) {
+    for (const double seconds : steps) budget.ObserveAnswers(seconds);
+    budget.EndTurn();
+  };
+  turn({0.005});
   EXPECT_EQ(budget.Tokens(true), 35);
-  for (int i = 0; i < 50; ++i) budget.ObserveAnswers(0.1);
+  turn({0.002, 0.003, 0.002});
+  EXPECT_NEAR(budget.Tokens(true), 33, 1) << "who reads waits for the steps of all answers";
+  for (int i = 0; i < 50; ++i) turn({0.1});
   EXPECT_NEAR(budget.Tokens(true), 100, 1) << "half of the time at least";
 }
 
@@ -67,6 +73,20 @@ TEST(StepBudget, PartsAreWorthWhatEachTakesAnew) {
     }
     EXPECT_NEAR(budget.Tokens(true), before < 0.01 ? 32 : 80, 2) << before;
   }
+}
+
+/// It makes plans and touches memory.
+TEST(StepBudget, TheFirstStepDoesNotCountForLong) {
+  StepBudget budget({.most = 512, .least = 32, .seconds = 0.06});
+  budget.ObservePrompts(200, 2);
+  EXPECT_EQ(budget.Tokens(true), 32) << "it is all that is known";
+  budget.ObservePrompts(200, 0.1);
+  EXPECT_NEAR(budget.Tokens(true), 120, 1);
+  for (const double seconds : {1.0, 0.01}) {
+    budget.ObserveAnswers(seconds);
+    budget.EndTurn();
+  }
+  EXPECT_NEAR(budget.Tokens(true), 100, 1);
 }
 
 TEST(StepBudget, OneSlowStepChangesLittle) {
@@ -133,6 +153,7 @@ class Clients {
     now_ += taken;
     if (step[0].sequence->pending() == 1) {
       budget_.ObserveAnswers(taken);
+      budget_.EndTurn();
     } else {
       budget_.ObservePrompts(step[0].count, taken);
     }

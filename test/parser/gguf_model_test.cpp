@@ -289,5 +289,13 @@ TEST(GgufModel, TheLargestGemmaScalesOtherwise) {
   }
 }
 
+TEST(GgufModel, QueriesThatGrowNeedLayersThatTurn) {
+  GgufModel model("llama4");
+  model.Set(model.Number("rope.dimension_count", 0));
+  model.ExpectProblem("queries grow where layers do not turn");
+  model.Set(model.Number("attention.sliding_window", 0));  // then no query grows
+  EXPECT_EQ(model.Open()->config().rotary.dims, 0);
+}
+
 }  // namespace
 }  // namespace oort

@@ -190,6 +190,26 @@ TEST(HuggingFaceConfig, LayersOfLlama4) {
           "chunked_attention or full_attention");
 }
 
+/// As MobileLLM-R1 has it: Llama 4 without experts, whose steps between layers with some are 0.
+TEST(HuggingFaceConfig, Llama4WithoutExperts) {
+  const Json change = {{"num_local_experts", 0},
+                       {"num_experts_per_tok", 0},
+                       {"moe_layers", Json::array()},
+                       {"interleave_moe_layer_step", 0}};
+  const DecoderConfig dense = ReadDecoderConfig(SmallLlama4(change).dump());
+  EXPECT_EQ(dense.intermediate, 24);
+  EXPECT_EQ(dense.experts.count, 0);
+  EXPECT_EQ(dense.experts.shared_intermediate, 0);
+  EXPECT_FALSE(dense.experts.IsAt(0));
+  // A list of layers says all, so the step says nothing; without one it has to.
+  Json listed = {{"moe_layers", {1}}, {"interleave_moe_layer_step", 0}};
+  EXPECT_EQ(ReadDecoderConfig(SmallLlama4(listed).dump()).experts.dense,
+            (std::vector<bool>{true, false, true, true}));
+  listed["moe_layers"] = nullptr;
+  ExpectThrows([&] { ReadDecoderConfig(SmallLlama4(listed).dump()); }, ErrorCode::kInvalidModel,
+               "'decoder_sparse_step' should be a number above 0");
+}
+
 TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
   ExpectConfigProblem(
       {{"model_type", "mamba"}},

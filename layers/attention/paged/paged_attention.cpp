@@ -50,8 +50,8 @@ class PagedAttention final : public PagedAttentionBase {
     }
     if (batch.cache.shape().type == KvType::kFp8) {
       throw Error(ErrorCode::kUnsupported,
-                  "attention on the CPU has keys and values of f32, f16 or int8, but the cache "
-                  "keeps fp8: that is for a GPU");
+                  "attention on the CPU has keys and values of f32, f16, int8 or k6v4, but the "
+                  "cache keeps fp8: that is for a GPU");
     }
     const float* query = args.tensor(query_).data<float>();
     const float* keys = args.tensor(key_).data<float>();

@@ -225,6 +225,17 @@ TEST(ExpertRouting, ChoosesFromTheBestGroups) {
   EXPECT_FLOAT_EQ(two[0].second, 3 * sigmoid(2));
 }
 
+/// In f32 all sigmoids of logits above 17 are 1, and all of those below -104 are 0.
+TEST(ExpertRouting, LogitsRankWhereSigmoidsAreAlike) {
+  const RoutingRule rule{.experts = 4, .used = 1, .sigmoid = true};
+  const auto chosen = [&](const std::vector<float>& logits) {
+    return RoutedBy(rule, logits).at(0).first;
+  };
+  EXPECT_EQ(chosen({17, 18, 20, 19}), 2);
+  EXPECT_EQ(chosen({-120, -119, -118, -110}), 3);
+  EXPECT_FLOAT_EQ(RoutedBy(rule, {17, 18, 20, 19}).at(0).second, 1);
+}
+
 TEST(ExpertRouting, CorrectionsChooseButDoNotWeigh) {
   const std::vector<float> logits = {1, 0, -1, 2}, correction = {0, 1, 0, -1};
   RoutingRule rule{.experts = 4, .used = 2, .normalized = true, .sigmoid = true};

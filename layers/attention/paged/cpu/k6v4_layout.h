@@ -25,7 +25,7 @@ struct K6V4Layout {
   static constexpr int64_t kTokens = KvCache::kBlockTokens;
   // What a number of 6 bits (0 to 63) and one of 8 bits mean: multiples of the scale, of which the
   // former lie around 0 between two whole numbers.
-  static constexpr float kKeyMiddle = 31.5f, kCentreMost = 127, kValueMost = 15;
+  static constexpr float kKeyMiddle = 31.5f, kValueMost = 15;
 
   int64_t groups;
   constexpr explicit K6V4Layout(int64_t head_dim) : groups((head_dim + kGroup - 1) / kGroup) {}

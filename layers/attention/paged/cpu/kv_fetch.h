@@ -21,12 +21,7 @@ inline int64_t StepCount(int64_t block, int64_t last_block) {
 /// predict where the next one is.
 template <KvType type>
 inline void FetchSide(const std::byte* side, int64_t head_dim, bool values) {
-  constexpr int64_t kBytes = type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1;
-  int64_t bytes = head_dim * kTokens * kBytes;
-  if constexpr (type == KvType::kK6V4) {
-    const K6V4Layout layout(head_dim);
-    bytes = values ? layout.value_bytes() : layout.key_bytes();
-  }
+  const int64_t bytes = KvSideBytes(type, head_dim, values);
   for (int64_t at = 0; at < bytes; at += 64) {
     __builtin_prefetch(side + at, 0, 2);
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/kernels.h"
+#include "layers/attention/paged/cpu/k6v4_layout.h"
 #include "oort/kv_cache.h"
 
 namespace oort {
@@ -15,6 +16,22 @@ struct KvBlock {
   const std::byte* keys;
   const std::byte* values;
 };
+
+/// Bytes of the keys of one head in a block, or of its values, with their scales.
+[[gnu::always_inline]] constexpr int64_t KvSideBytes(KvType type, int64_t head_dim, bool values) {
+  const int64_t elements = head_dim * KvCache::kBlockTokens;
+  switch (type) {
+    case KvType::kF32: return elements * 4;
+    case KvType::kF16: return elements * 2;
+    case KvType::kInt8: return elements + KvCache::kBlockTokens * 4;
+    case KvType::kK6V4: {
+      const K6V4Layout layout(head_dim);
+      return values ? layout.value_bytes() : layout.key_bytes();
+    }
+    case KvType::kFp8: break;
+  }
+  return elements;
+}
 
 /// Rows of queries over the tokens [begin, end) of one sequence.
 template <int most_rows>

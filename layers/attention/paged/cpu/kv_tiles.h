@@ -21,8 +21,9 @@ class FetchNextStep {
       : blocks_(a.blocks),
         block_(begin),
         end_(a.fetches_ahead ? end : begin),
-        side_bytes_(BytesOf(a)) {
-    const int64_t lines = 2 * (end_ - begin) * ((side_bytes_ + 63) / 64);
+        key_bytes_(KvSideBytes(a.type, a.head_dim, false)),
+        value_bytes_(KvSideBytes(a.type, a.head_dim, true)) {
+    const int64_t lines = (end_ - begin) * ((key_bytes_ + 63) / 64 + (value_bytes_ + 63) / 64);
     lines_ = (lines + calls - 1) / calls;
   }
   void operator()() {
@@ -30,7 +31,7 @@ class FetchNextStep {
       const KvBlock& block = blocks_[block_];
       __builtin_prefetch((values_ ? block.values : block.keys) + at_, 0, 2);
       at_ += 64;
-      if (at_ < side_bytes_) continue;
+      if (at_ < (values_ ? value_bytes_ : key_bytes_)) continue;
       at_ = 0;
       if (values_) ++block_;
       values_ = !values_;
@@ -38,13 +39,8 @@ class FetchNextStep {
   }
 
  private:
-  static int64_t BytesOf(const KvTiles& a) {
-    const int64_t size = a.type == KvType::kF32 ? 4 : a.type == KvType::kF16 ? 2 : 1;
-    return a.head_dim * kTokens * size;
-  }
-
   const KvBlock* blocks_;
-  int64_t block_, end_, side_bytes_, lines_ = 0, at_ = 0;
+  int64_t block_, end_, key_bytes_, value_bytes_, lines_ = 0, at_ = 0;
   bool values_ = false;
 };
 }  // namespace oort::OORT_ISA

@@ -53,15 +53,9 @@ inline void StoreQuadHalves(Quad four, uint16_t* to) {
 void WriteSide(KvType type, const float* x, int64_t count, int64_t slot, int64_t first,
                int64_t stride, std::byte* side) {
   if (type == KvType::kInt8) {
-    const float most = LargestOf(x, count);
-    const float inverse = most > 0 && most < 3.4e38f ? 127.0f / most : 0.0f;
-    const float scale = inverse > 0 ? most / 127.0f : 0.0f;
-    std::memcpy(side + count * kTokens + 4 * slot, &scale, 4);
-    for (int64_t i = 0; i < count; ++i) {
-      const float q = __builtin_rintf(x[i] * inverse);
-      side[first + i * stride] =
-          static_cast<std::byte>(static_cast<int8_t>(q >= -127 ? q : -127.0f));
-    }
+    const EightBits bits(LargestOf(x, count));
+    std::memcpy(side + count * kTokens + 4 * slot, &bits.scale, 4);
+    for (int64_t i = 0; i < count; ++i) side[first + i * stride] = bits.Of(x[i]);
   } else if (type == KvType::kF16) {
     for (int64_t i = 0; i < count; i += kHalves) {
       uint16_t halves[kHalves];

@@ -11,6 +11,23 @@
 
 namespace oort::OORT_ISA {
 
+/// How numbers of at most `most` become whole ones up to 127, and what these mean. Numbers below
+/// 1e-30 are none: their scale would not be exact in f32, 127 over them may be infinite, and so
+/// would be what is rounded. To a score or a sum they are nothing. Nor are there any in a group
+/// with an infinite one.
+struct EightBits {
+  float scale = 0, inverse = 0;
+  explicit EightBits(float most) {
+    if (!(most > 1e-30f && most < 3.4e38f)) return;
+    scale = most / 127.0f;
+    inverse = 127.0f / most;
+  }
+  std::byte Of(float x) const {
+    const float q = __builtin_rintf(x * inverse);
+    return static_cast<std::byte>(static_cast<int8_t>(q >= -127 ? q : -127.0f));
+  }
+};
+
 inline constexpr int kKvGroup = static_cast<int>(K6V4Layout::kGroup);
 
 /// The f16 that is nearest, of finite ones; 0 of NaN.
@@ -21,7 +38,8 @@ inline uint16_t FiniteHalf(float value) {
 }
 
 /// A group of a head's elements; behind the last one it is filled up with what leaves the smallest
-/// and the largest as they are.
+/// and the largest as they are. NaN and -0 are 0: processors differ in what the larger of NaN and a
+/// number is, or of both zeros, and one NaN must not take the other elements with it.
 struct KvGroup {
   alignas(64) float v[kKvGroup];
   int count;
@@ -29,19 +47,23 @@ struct KvGroup {
       : count(static_cast<int>(head_dim - first < kKvGroup ? head_dim - first : kKvGroup)) {
     std::memcpy(v, head + first, static_cast<size_t>(count) * sizeof(float));
     for (int i = count; i < kKvGroup; ++i) v[i] = v[0];
+    for (int i = 0; i < kKvGroup; i += Vec::kWidth) {
+      const Vec some = Vec::Load(v + i), zero(0.0f);
+      (Select(IsNan(some), zero, some) + zero).Store(v + i);
+    }
   }
 
-  /// NaN counts for none.
   float LargestSize() const {
     Vec most(0.0f);
     for (int i = 0; i < kKvGroup; i += Vec::kWidth) most = FastMax(Abs(Vec::Load(v + i)), most);
     return ReduceMax(most);
   }
-  /// numbers[i] = (v[i] - from) * factor + shift, rounded, within 0 to `most`; 0 of NaN.
+  /// numbers[i] = (v[i] - from) * factor + shift, rounded, within 0 to `most`. Not fused: not every
+  /// instruction set can, and what lies halfway would round otherwise.
   void Round(float from, float factor, float shift, float most,
              int32_t (&numbers)[kKvGroup]) const {
     for (int i = 0; i < kKvGroup; i += Vec::kWidth) {
-      const Vec steps = Fma(Vec::Load(v + i) - Vec(from), Vec(factor), Vec(shift));
+      const Vec steps = (Vec::Load(v + i) - Vec(from)) * Vec(factor) + Vec(shift);
       float within[Vec::kWidth];
       FastMin(FastMax(steps, Vec(0.0f)), Vec(most)).Store(within);
       for (int j = 0; j < Vec::kWidth; ++j) {
@@ -55,15 +77,10 @@ inline float Inverse(float scale) { return scale > 0 ? 1 / scale : 0; }
 
 /// What the first token of a block has is the centre of the keys of all.
 inline void WriteCentre(const KvGroup& keys, K6V4Layout at, int64_t group, std::byte* side) {
-  const float most = keys.LargestSize();
-  const bool usable = most > 0 && most < 3.4e38f;
-  const float scale = usable ? most / K6V4Layout::kCentreMost : 0;
-  const float inverse = usable ? K6V4Layout::kCentreMost / most : 0;
-  std::memcpy(side + at.CentreScales() + 4 * group, &scale, 4);
+  const EightBits bits(keys.LargestSize());
+  std::memcpy(side + at.CentreScales() + 4 * group, &bits.scale, 4);
   for (int i = 0; i < kKvGroup; ++i) {
-    const float q = __builtin_rintf(keys.v[i] * inverse);
-    side[at.Centres() + group * kKvGroup + i] =
-        static_cast<std::byte>(static_cast<int8_t>(q >= -127 ? q : -127.0f));
+    side[at.Centres() + group * kKvGroup + i] = bits.Of(keys.v[i]);
   }
 }
 

@@ -282,7 +282,7 @@ __device__ __forceinline__ void WriteScaled(const ElementOf& element_of, int dim
   for (int offset = 16; offset > 0; offset /= 2) {
     most = fmaxf(most, __shfl_xor_sync(~0u, most, offset));
   }
-  const bool usable = most > 0 && most < 3.4e38f;
+  const bool usable = most > 1e-30f && most < 3.4e38f;  // as on the CPU
   const float inverse = usable ? 127.0f / most : 0.0f;
   if (lane == 0) *scale = usable ? most / 127.0f : 0.0f;
 #pragma unroll

@@ -13,6 +13,7 @@
 
 #include "kit/one_operator_graph.h"
 #include "layers/attention/paged/cpu/k6v4_layout.h"
+#include "layers/attention/paged/cpu/kv_kernels.h"
 #include "oort/dtype.h"
 #include "oort/kv_cache.h"
 #include "oort/oort.h"
@@ -26,7 +27,8 @@ constexpr int64_t kTokensEach = KvCache::kBlockTokens, kGroup = K6V4Layout::kGro
 struct LowBitCase {
   int64_t heads = 2, kv_heads = 1, head_dim = 64;
   bool fast = false;
-  KvShape shape() const { return {1, kv_heads, head_dim, KvType::kK6V4}; }
+  KvType type = KvType::kK6V4;
+  KvShape shape() const { return {1, kv_heads, head_dim, type}; }
   Graph Build() const {
     Operator op;
     op.type = "oort.PagedAttention";
@@ -86,21 +88,27 @@ struct LowBitRun {
 
 float Halved(float x) { return HalfToFloat(FloatToHalf(x)); }
 
+/// Rounded by itself: no compiler may fuse it with a sum behind it.
+float Product(float a, float b) {
+  const volatile float product = a * b;
+  return product;
+}
+
 /// A group of keys around a centre, and one of values, as the cache says them.
 std::vector<float> KeysAsKept(const float* first, const float* x, int64_t count) {
   float most = 0;
   for (int64_t i = 0; i < count; ++i) most = std::max(most, std::fabs(first[i]));
-  const float scale = most / 127, inverse = 127 / most;
+  const float scale = most / 127, inverse = most > 0 ? 127 / most : 0;
   std::vector<float> centre, kept;
   float far = 0;
   for (int64_t i = 0; i < count; ++i) {
-    centre.push_back(std::rint(first[i] * inverse) * scale);
+    centre.push_back(Product(std::rint(first[i] * inverse), scale));
     far = std::max(far, std::fabs(x[i] - centre.back()));
   }
   const float step = Halved(far / 31.5f);
   for (int64_t i = 0; i < count; ++i) {
     const float at = centre[static_cast<size_t>(i)];
-    const float q = std::fma(x[i] - at, step > 0 ? 1 / step : 0, 31.5f);
+    const float q = Product(x[i] - at, step > 0 ? 1 / step : 0) + 31.5f;
     kept.push_back(std::fma(std::rint(std::clamp(q, 0.0f, 63.0f)) - 31.5f, step, at));
   }
   return kept;
@@ -185,6 +193,22 @@ std::vector<double> AttendOver(const LowBitCase& c, const LowBitTokens& tokens,
   return out;
 }
 
+/// All rows of all heads, over the numbers that the reference reads.
+void ExpectAttention(const LowBitCase& c, const LowBitRun& run, const LowBitTokens& tokens,
+                     const std::vector<float>& keys, const std::vector<float>& values,
+                     double tolerance) {
+  for (int64_t t = 0; t < tokens.query.dim(0); ++t) {
+    for (int64_t head = 0; head < c.heads; ++head) {
+      const auto want = AttendOver(c, tokens, keys, values, t, head);
+      for (size_t d = 0; d < want.size(); ++d) {
+        ASSERT_NEAR(run.out[static_cast<size_t>((t * c.heads + head) * c.head_dim) + d], want[d],
+                    tolerance)
+            << "token " << t << " head " << head << " element " << d;
+      }
+    }
+  }
+}
+
 TEST(KeysOf6BitsValuesOf4, AreWhatTheReferenceKeeps) {
   for (const int64_t head_dim : {1, 7, 16, 32, 64, 72, 80, 128}) {
     LowBitCase c;
@@ -211,15 +235,33 @@ TEST(KeysOf6BitsValuesOf4, AreWhatTheReferenceKeeps) {
           ASSERT_NEAR(values[at], tokens.value.data<float>()[at], 1.01f * range / 30);
         }
       }
-      for (int64_t t = 0; t < 45; ++t) {
-        for (int64_t head = 0; head < c.heads; ++head) {
-          const auto want = AttendOver(c, tokens, keys, values, t, head);
-          for (size_t d = 0; d < want.size(); ++d) {
-            ASSERT_NEAR(run.out[static_cast<size_t>((t * c.heads + head) * head_dim) + d], want[d],
-                        5e-5)
-                << "token " << t << " head " << head << " element " << d;
-          }
-        }
+      ExpectAttention(c, run, tokens, keys, values, 5e-5);
+    }
+  }
+}
+
+/// Long pieces of a prompt: a step of tiles sees 128 tokens. Tiles round all factors to bf16, which
+/// for the large elements of keys is so much that the reference rounds keys, too.
+TEST(KeysOf6BitsValuesOf4, AreSeenByLongPieces) {
+  constexpr int64_t kTokens = 190;
+  for (const int64_t head_dim : {32, 64, 128}) {
+    LowBitCase c;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = head_dim;
+    const LowBitTokens tokens(c, kTokens, 11);
+    const std::vector<float> values = AsKept(c, tokens.value, false);
+    const std::vector<float> keys = AsKept(c, tokens.key, true);
+    std::vector<float> rounded = keys;
+    for (float& key : rounded) key = static_cast<float>(BFloat16(key));
+    for (const Isa isa : SupportedIsas()) {
+      for (const bool fast : {false, true}) {
+        SCOPED_TRACE(std::string(Name(isa)) + ", elements " + std::to_string(head_dim) +
+                     (fast ? ", fast" : ""));
+        c.fast = fast;
+        const LowBitRun run(c, isa, tokens, {150, 40});
+        const bool tiled = fast && KvTileKernelsFor(isa) != nullptr;
+        ExpectAttention(c, run, tokens, tiled ? rounded : keys, values, tiled ? 3e-2 : 5e-5);
       }
     }
   }
@@ -270,6 +312,115 @@ TEST(KeysOf6BitsValuesOf4, TakeNumbersOfAnySize) {
     }
     EXPECT_EQ(KeyInCache(run, c, 0, 0, 5), 0);
     EXPECT_EQ(ValueInCache(run, c, 0, 0, 5), 0);
+    // NaN is 0, and those beside it stay what they are: the key there is one of the large ones.
+    constexpr int64_t kBeside = 14;
+    EXPECT_NEAR(KeyInCache(run, c, 3, 0, 8), 0, 0.7) << Name(isa);
+    EXPECT_NEAR(ValueInCache(run, c, 3, 0, 8), 0, 0.15) << Name(isa);
+    EXPECT_NEAR(KeyInCache(run, c, 3, 0, kBeside), keys[192 + kBeside], 0.7) << Name(isa);
+    EXPECT_NEAR(ValueInCache(run, c, 3, 0, kBeside), values[192 + kBeside], 0.15) << Name(isa);
+  }
+}
+
+/// Tokens whose caches are compared byte for byte: whatever a model may compute, and keys halfway
+/// between two of the numbers that there are.
+LowBitTokens HardTokens(const LowBitCase& c) {
+  constexpr int64_t kTokens = 64;
+  LowBitTokens tokens(c, kTokens, 7);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float hard[] = {std::numeric_limits<float>::quiet_NaN(),
+                        infinity,
+                        -infinity,
+                        3.4e38f,
+                        -3.4e38f,
+                        1e-40f,
+                        -1e-37f,
+                        0,
+                        -0.0f,
+                        65520};
+  int64_t next = 0;
+  for (Tensor* const side : {&tokens.key, &tokens.value}) {
+    for (int64_t i = 0; i < side->elements() / 2; i += 37) {
+      side->data<float>()[i] = hard[static_cast<size_t>(next++) % std::size(hard)];
+    }
+  }
+  const int64_t width = tokens.key.dim(1);
+  for (int64_t i = 0; i < width; ++i) tokens.value.data<float>()[i] = i % 3 == 0 ? -0.0f : 0;
+  for (int64_t t = kTokens / 2; t < kTokens; ++t) {
+    const float step = Halved(0.1f + 0.01f * static_cast<float>(t));
+    for (int64_t i = 0; i < width; ++i) {
+      const float steps = i % kGroup == 0 ? 31.5f : static_cast<float>(i % kGroup - kGroup);
+      tokens.key.data<float>()[t * width + i] = t % kTokensEach == 0 ? 0 : steps * step;
+    }
+  }
+  return tokens;
+}
+
+TEST(KeysOf6BitsValuesOf4, HaveTheSameBytesOnAllInstructionSets) {
+  for (const int64_t head_dim : {32, 72}) {
+    LowBitCase c;
+    c.head_dim = head_dim;
+    const LowBitTokens tokens = HardTokens(c);
+    const LowBitRun first(c, SupportedIsas().front(), tokens, {64});
+    const size_t bytes = KvCache::Bytes(c.shape(), first.cache.blocks());
+    const std::vector<float> keys = AsKept(c, tokens.key, true);
+    for (int64_t i = 32 * head_dim; i < 64 * head_dim; ++i) {  // those halfway
+      ASSERT_EQ(KeyInCache(first, c, i / head_dim, 0, i % head_dim), keys[static_cast<size_t>(i)])
+          << i;
+    }
+    for (const Isa isa : SupportedIsas()) {
+      const LowBitRun run(c, isa, tokens, {64});
+      EXPECT_EQ(std::memcmp(first.cache.Keys(0, 0, 0), run.cache.Keys(0, 0, 0), bytes), 0)
+          << Name(isa) << ", elements " << head_dim;
+    }
+  }
+}
+
+/// The scale of a group that 8 bits are of, in the first block.
+float ScaleOf8Bits(const LowBitRun& run, int64_t at) {
+  float scale;
+  std::memcpy(&scale, run.cache.Keys(0, run.blocks[0], 0) + at, sizeof(scale));
+  return scale;
+}
+
+/// 127 over the largest of a group is no number where that is tiny; small ones are kept.
+TEST(KeysOf6BitsValuesOf4, CentresMayBeSmall) {
+  LowBitCase c, bytes;
+  bytes.type = KvType::kInt8;
+  for (const float size : {1e-40f, 1e-38f, 3e-37f, 1e-31f, 1e-29f, 1e-20f}) {
+    LowBitTokens tokens(c, 1, 3);
+    for (int64_t d = 0; d < c.head_dim; ++d) {
+      tokens.key.data<float>()[d] = d % 2 == 0 ? size : -size / 2;
+    }
+    const bool kept = size > 1e-30f;
+    for (const Isa isa : SupportedIsas()) {
+      SCOPED_TRACE(std::string(Name(isa)) + ", keys of " + std::to_string(std::log10(size)));
+      const LowBitRun run(c, isa, tokens, {1}), of_bytes(bytes, isa, tokens, {1});
+      const float scale = kept ? size / 127 : 0;
+      EXPECT_EQ(ScaleOf8Bits(run, K6V4Layout(c.head_dim).CentreScales()), scale);
+      EXPECT_EQ(ScaleOf8Bits(of_bytes, c.head_dim * kTokensEach), scale);
+      const float tolerance = kept ? size / 200 : 0;
+      for (int64_t d = 0; d < c.head_dim; ++d) {
+        const float want = kept ? tokens.key.data<float>()[d] : 0;
+        EXPECT_NEAR(KeyInCache(run, c, 0, 0, d), want, tolerance) << d;
+      }
+    }
+  }
+}
+
+/// What kernels fetch ahead is what the cache has, but for what fills up whole lines.
+TEST(KvSideBytes, AreThoseOfTheCache) {
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kK6V4}) {
+    for (const int64_t head_dim : {32, 64, 80, 128}) {
+      SCOPED_TRACE(std::string(Name(type)) + ", elements " + std::to_string(head_dim));
+      const KvCache cache({1, 1, head_dim, type}, 1);
+      const int64_t line = type == KvType::kK6V4 ? 16 : 64;
+      const auto whole = [&](bool values) {
+        return (KvSideBytes(type, head_dim, values) + line - 1) / line * line;
+      };
+      EXPECT_EQ(cache.Values(0, 0, 0) - cache.Keys(0, 0, 0), whole(false));
+      EXPECT_EQ(static_cast<int64_t>(KvCache::BlockBytes(cache.shape())),
+                whole(false) + whole(true));
+    }
   }
 }
 

@@ -545,7 +545,12 @@ TEST(PagedAttention, RefusesWhatDoesNotFit) {
   ExpectThrows([&] { run(nullptr, {{0, 2, 0, one}}, q, k); }, invalid, "RunOptions::state");
   ExpectThrows([&] { run(&other, {{0, 2, 0, one}}, q, k); }, invalid, "other layers or heads");
   ExpectThrows([&] { run(&shallow, {{0, 2, 0, one}}, q, k); }, invalid, "other layers or heads");
-  ExpectThrows([&] { run(&fp8, {{0, 2, 0, one}}, q, k); }, ErrorCode::kUnsupported, "for a GPU");
+  ExpectThrows(
+      [&] {
+        run(&fp8, {{0, 2, 0, one}}, q, k);
+      },
+      ErrorCode::kUnsupported,
+      "f32, f16, int8 or k6v4, but the cache keeps fp8: that is for a GPU");
   ExpectThrows([&] { run(&cache, {{0, 2, 0, wrong}}, q, k); }, invalid, "a sequence of the batch");
   ExpectThrows(
       [&] {
