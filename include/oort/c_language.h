@@ -142,7 +142,9 @@ OORT_C_API oort_code oort_engine_number(const oort_engine* engine, const char* n
  * *all (may be NULL) tells whether all came to their own end. */
 OORT_C_API oort_code oort_engine_drain(oort_engine* engine, double seconds, int* all,
                                        oort_error** error);
-/* Cancels what is left. Requests stay readable. */
+/* Cancels what is left and waits for the callback that is under way. No other one comes once it has
+ * returned. Requests stay readable. In a callback of this engine it waits for nothing: callbacks of
+ * its other requests, on_ready too, do not come any more, and its thread ends later. */
 OORT_C_API void oort_engine_free(oort_engine* engine);
 
 /* A request under way. One thread at a time, but for cancel. */
@@ -150,9 +152,10 @@ typedef struct oort_request oort_request;
 typedef void (*oort_on_ready)(void* user);
 /* Queues a prompt and returns at once; OORT_LIMIT where too many wait. `on_piece` and `on_ready`
  * may be NULL and are called on the engine's thread, the latter when oort_request_wait would not
- * wait. They may still be called until on_ready was, or oort_request_wait has returned the result,
- * or oort_engine_free has returned; with `on_piece` NULL and option stream, oort_request_read gives
- * the pieces. */
+ * wait. They may still be called until on_ready was, or oort_request_wait has returned the result
+ * or what went wrong, or oort_request_free or oort_engine_free has returned: these wait for a
+ * callback that another thread is in, and on_ready does not come where they were first. With
+ * `on_piece` NULL and option stream, oort_request_read gives the pieces. */
 OORT_C_API oort_code oort_engine_submit(oort_engine* engine, const int32_t* prompt, size_t count,
                                         const oort_options* options, oort_on_piece on_piece,
                                         oort_on_ready on_ready, void* user, oort_request** request,
@@ -167,7 +170,7 @@ OORT_C_API oort_code oort_engine_submit_chat(oort_engine* engine, const oort_cha
 OORT_C_API oort_code oort_request_read(oort_request* request, double seconds,
                                        const oort_piece** piece, int* ended, oort_error** error);
 /* The result, once, waiting for it up to `seconds` (below 0: as long as it takes); *result is NULL
- * where it takes longer. */
+ * where it takes longer. Then callbacks may still come, else none does. */
 OORT_C_API oort_code oort_request_wait(oort_request* request, double seconds, oort_result** result,
                                        oort_error** error);
 /* Ends it within a step; the result is what it has by then. */

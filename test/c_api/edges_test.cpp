@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -460,6 +461,99 @@ TEST_F(CApiEngine, CallbacksMayFreeRequestAndEngine) {
   EXPECT_EQ(Complete("A fox", &result), OORT_OK);
   oort_result_free(result);
   EXPECT_EQ(meddler.pieces, 1);
+}
+
+/// What a callback uses, and who calls when that is gone.
+struct Watched {
+  std::atomic<bool> gone = false;
+  std::atomic<int> ready = 0, late = 0;
+};
+
+void ReadySlowly(void* user) {
+  auto* watched = static_cast<Watched*>(user);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ++watched->ready;
+  if (watched->gone) ++watched->late;
+}
+
+TEST_F(CApiEngine, BehindTheResultNoCallbackComes) {
+  const int32_t prompt[] = {2, 3}, unknown[] = {1 << 30, 3};  // one is refused: no result
+  for (const int32_t* tokens : {prompt, unknown}) {
+    Watched watched;
+    oort_request* request = nullptr;
+    ASSERT_EQ(oort_engine_submit(engine_, tokens, 2, options_, nullptr, ReadySlowly, &watched,
+                                 &request, failure_.slot()),
+              OORT_OK)
+        << failure_.message();
+    oort_result* result = nullptr;
+    EXPECT_EQ(oort_request_wait(request, -1, &result, failure_.slot()) == OORT_OK,
+              tokens == prompt);
+    watched.gone = true;
+    ASSERT_EQ(oort_engine_drain(engine_, 60, nullptr, failure_.slot()), OORT_OK);
+    oort_engine_free(engine_);  // behind it the thread is in no callback
+    EXPECT_EQ(watched.late, 0);
+    oort_result_free(result);
+    oort_request_free(request);
+    ASSERT_EQ(oort_engine_new(model_, options_, &engine_, failure_.slot()), OORT_OK);
+  }
+}
+
+/// What a callback that takes its own result has to do with.
+struct Taker {
+  std::atomic<oort_request*> request = nullptr;
+  std::atomic<int> code = -1;
+};
+
+void TakeInside(void* user) {
+  auto* taker = static_cast<Taker*>(user);
+  while (taker->request.load() == nullptr) std::this_thread::yield();
+  oort_result* result = nullptr;
+  const oort_code code = oort_request_wait(taker->request, -1, &result, nullptr);
+  oort_result_free(result);
+  oort_request_free(taker->request);
+  taker->code = code;
+}
+
+TEST_F(CApiEngine, OnReadyMayTakeTheResult) {
+  Taker taker;
+  oort_request* request = nullptr;
+  const int32_t prompt[] = {2, 3};
+  ASSERT_EQ(oort_engine_submit(engine_, prompt, 2, options_, nullptr, TakeInside, &taker, &request,
+                               failure_.slot()),
+            OORT_OK);
+  taker.request = request;
+  while (taker.code < 0) std::this_thread::yield();
+  EXPECT_EQ(taker.code, OORT_OK);
+}
+
+void CountReady(void* user) { ++static_cast<Watched*>(user)->ready; }
+
+TEST_F(CApiEngine, FreedInACallbackAnEngineCallsNobody) {
+  Meddler meddler;
+  Watched watched;
+  const oort_options* const none = nullptr;
+  ASSERT_EQ(oort_engine_new(model_, none, &meddler.engine, failure_.slot()), OORT_OK);
+  const int32_t prompt[] = {2, 3};
+  oort_request *freed = nullptr, *other = nullptr;
+  ASSERT_EQ(oort_engine_submit(meddler.engine, prompt, 2, options_, FreeInside, nullptr, &meddler,
+                               &freed, failure_.slot()),
+            OORT_OK);
+  Set("stream", "true");
+  ASSERT_EQ(oort_engine_submit(meddler.engine, prompt, 2, options_, nullptr, CountReady, &watched,
+                               &other, failure_.slot()),
+            OORT_OK);
+  meddler.request = freed;  // what the callback waits for: the other one cannot end before
+  const oort_piece* piece = nullptr;
+  int ended = 0;
+  while (ended == 0) {
+    ASSERT_EQ(oort_request_read(other, -1, &piece, &ended, failure_.slot()), OORT_OK);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // on_ready would come at once
+  EXPECT_EQ(watched.ready, 0);
+  oort_result* result = nullptr;
+  EXPECT_EQ(oort_request_wait(other, -1, &result, failure_.slot()), OORT_OK) << failure_.message();
+  oort_result_free(result);
+  oort_request_free(other);
 }
 
 TEST_F(CApiEngine, RequestsAreReadableBehindTheirEngine) {
