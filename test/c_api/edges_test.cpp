@@ -334,6 +334,9 @@ TEST_F(CApiEngine, GuessesLeaveTheAnswerAsItIs) {
   EXPECT_EQ(failure_.message(), "draft=model needs option draft_model, a path");
   Set("draft_model", (Models() + "/storyteller").c_str());  // it guesses right
   Set("draft_tokens", "3");
+  Set("load_adapter", "fox=no/such/folder");  // of the main model: the one that guesses has none
+  Set("weights", "int8");
+  Set("group", "1");
   ASSERT_EQ(oort_engine_new(model_, options_, &engine_, failure_.slot()), OORT_OK)
       << failure_.message();
   ASSERT_EQ(Complete("A fox", &guessed), OORT_OK) << failure_.message();
