@@ -85,7 +85,8 @@ OORT_C_API oort_code oort_options_on_progress(oort_options* options, oort_on_pro
 
 /* ---- The log. Nobody hears it unless this is called; a NULL function ends it. ----
  * `level`: "debug", "info", "warning" or "error", and what is graver. Called from any thread,
- * several at once. */
+ * several at once. The function before is not called any more when oort_log returns, which waits
+ * for calls that other threads are in. */
 typedef void (*oort_on_log)(const char* level, const char* message, void* user);
 OORT_C_API oort_code oort_log(const char* level, oort_on_log on_log, void* user,
                               oort_error** error);
@@ -140,7 +141,7 @@ typedef struct oort_network oort_network;
 OORT_C_API oort_code oort_network_load(const char* param, const char* bin,
                                        const oort_options* options, oort_network** network,
                                        oort_error** error);
-/* The same from memory; `bin` must stay as long as the network does. */
+/* The same from memory; `bin` must stay as long as the network and its sessions do. */
 OORT_C_API oort_code oort_network_load_memory(const void* param, size_t param_bytes,
                                               const void* bin, size_t bin_bytes,
                                               const oort_options* options, oort_network** network,
