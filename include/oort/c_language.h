@@ -73,6 +73,12 @@ OORT_C_API oort_code oort_model_format_chat(const oort_model* model, const oort_
 /* ---- Engines: answers of a language model, any number at a time, on a thread of their own. ----
  * Any number of threads may use one. */
 
+/* A token, and the log-probability that it had at its place. */
+typedef struct oort_token_logprob {
+  int32_t token;
+  float logprob;
+} oort_token_logprob;
+
 /* What came out for one token; valid while the callback, or until the next oort_request_read. */
 typedef struct oort_piece oort_piece;
 /* May be empty, and may belong to tokens before: whole characters only. */
@@ -84,6 +90,9 @@ OORT_C_API int32_t oort_piece_token(const oort_piece* piece);
 OORT_C_API int32_t oort_piece_answer(const oort_piece* piece);
 /* 0 unless option top_logprobs asks for it. */
 OORT_C_API float oort_piece_logprob(const oort_piece* piece);
+/* The most likely tokens at its place, most likely first, as many as option top_logprobs says; NULL
+ * where that is 0 or unset, and for text that was held back at the end. */
+OORT_C_API const oort_token_logprob* oort_piece_top(const oort_piece* piece, size_t* count);
 
 /* Called on the engine's thread: it should be quick, must not wait for a request, and returns 0 to
  * go on or anything else to end the answer, whose finish is then "cancelled". */
@@ -104,14 +113,14 @@ OORT_C_API const char* oort_result_stop(const oort_result* result, size_t answer
 OORT_C_API const float* oort_result_logprobs(const oort_result* result, size_t answer,
                                              size_t* count);
 /* The most likely tokens at a place of the answer, most likely first. */
-typedef struct oort_token_logprob {
-  int32_t token;
-  float logprob;
-} oort_token_logprob;
 OORT_C_API const oort_token_logprob* oort_result_top(const oort_result* result, size_t answer,
                                                      size_t place, size_t* count);
 /* One for each token of the prompt but the first, where option prompt_logprobs asks for them. */
 OORT_C_API const float* oort_result_prompt_logprobs(const oort_result* result, size_t* count);
+/* The most likely tokens at one of these places, most likely first: as many as prompt_logprobs
+ * says. Place 0 is the prompt's second token. */
+OORT_C_API const oort_token_logprob* oort_result_prompt_top(const oort_result* result, size_t place,
+                                                            size_t* count);
 /* By name, of the first answer: "prompt_seconds", "generate_seconds", "first_token_seconds",
  * "reused_tokens", "score". */
 OORT_C_API oort_code oort_result_number(const oort_result* result, const char* name, double* value,

@@ -74,7 +74,11 @@ class Stream {
   const Gate& gate() const { return *gate_; }
 
   bool Piece(const GeneratedPiece& piece) {
-    oort_piece given{std::string(piece.text), piece.token, piece.answer, piece.logprob};
+    oort_piece given{std::string(piece.text),
+                     piece.token,
+                     piece.answer,
+                     piece.logprob,
+                     {piece.top.begin(), piece.top.end()}};
     if (on_piece_ != nullptr) {
       const std::lock_guard lock(calls_);
       if (IsClosed()) return false;

@@ -131,7 +131,9 @@ TEST(CApiEdges, NullHandlesAreFreedAndRead) {
   EXPECT_EQ(count, 0u);
   EXPECT_EQ(oort_result_tokens(nullptr, 0, nullptr), nullptr);
   EXPECT_EQ(oort_result_top(nullptr, 0, 0, nullptr), nullptr);
+  EXPECT_EQ(oort_result_prompt_top(nullptr, 0, &count), nullptr);
   EXPECT_STREQ(oort_piece_text(nullptr), "");
+  EXPECT_EQ(oort_piece_top(nullptr, nullptr), nullptr);
 }
 
 TEST(CApiEdges, NullArgumentsAreErrors) {
@@ -301,7 +303,7 @@ TEST_F(CApiEngine, SeveralAnswersWithLogprobs) {
   Set("n", "2");
   Set("temperature", "1");
   Set("top_logprobs", "3");
-  Set("prompt_logprobs", "0");
+  Set("prompt_logprobs", "2");
   oort_result* result = nullptr;
   ASSERT_EQ(Complete("A fox", &result), OORT_OK) << failure_.message();
   ASSERT_EQ(oort_result_count(result), 2u);
@@ -319,8 +321,52 @@ TEST_F(CApiEngine, SeveralAnswersWithLogprobs) {
   size_t prompt = 0;
   EXPECT_NE(oort_result_prompt_logprobs(result, &prompt), nullptr);
   EXPECT_GT(prompt, 0u);
+  for (size_t place = 0; place < prompt; ++place) {
+    size_t top = 0;
+    const oort_token_logprob* likely = oort_result_prompt_top(result, place, &top);
+    ASSERT_EQ(top, 2u);
+    EXPECT_GE(likely[0].logprob, likely[1].logprob);
+  }
+  EXPECT_EQ(oort_result_prompt_top(result, prompt, nullptr), nullptr);
   EXPECT_STREQ(oort_result_finish(result, 2), "");
   oort_result_free(result);
+}
+
+TEST_F(CApiEngine, PiecesHaveTheMostLikelyTokens) {
+  Set("top_logprobs", "3");
+  Set("stream", "true");
+  oort_request* request = nullptr;
+  const int32_t prompt[] = {2, 3};
+  ASSERT_EQ(oort_engine_submit(engine_, prompt, 2, options_, nullptr, nullptr, nullptr, &request,
+                               failure_.slot()),
+            OORT_OK);
+  std::vector<std::vector<oort_token_logprob>> pieces;
+  int ended = 0;
+  while (true) {
+    const oort_piece* piece = nullptr;
+    ASSERT_EQ(oort_request_read(request, -1, &piece, &ended, failure_.slot()), OORT_OK);
+    if (ended != 0) break;
+    size_t count = 0;
+    const oort_token_logprob* top = oort_piece_top(piece, &count);
+    if (oort_piece_token(piece) >= 0) pieces.emplace_back(top, top + count);
+  }
+  oort_result* result = nullptr;
+  ASSERT_EQ(oort_request_wait(request, -1, &result, failure_.slot()), OORT_OK);
+  size_t tokens = 0;
+  oort_result_tokens(result, 0, &tokens);
+  ASSERT_EQ(pieces.size(), tokens);
+  for (size_t place = 0; place < tokens; ++place) {
+    size_t count = 0;
+    const oort_token_logprob* top = oort_result_top(result, 0, place, &count);
+    ASSERT_EQ(count, 3u);
+    ASSERT_EQ(pieces[place].size(), count);
+    for (size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(pieces[place][i].token, top[i].token);
+      EXPECT_EQ(pieces[place][i].logprob, top[i].logprob);
+    }
+  }
+  oort_result_free(result);
+  oort_request_free(request);
 }
 
 TEST_F(CApiEngine, GuessesLeaveTheAnswerAsItIs) {
