@@ -120,9 +120,10 @@ typedef void (*oort_release)(void* user);
 /* A tensor of its own memory, all zero. Rank 0 to 8. */
 OORT_C_API oort_code oort_tensor_new(oort_dtype dtype, int32_t rank, const int64_t* extents,
                                      oort_tensor** tensor, oort_error** error);
-/* A tensor in memory of the caller's, of `bytes` bytes, without a copy. It must stay until
- * `release` is called, which may be after oort_tensor_free where a run still has it. NULL for
- * `release`: it stays as long as anything uses it. After a failure `release` is not called. */
+/* A tensor in memory of the caller's, of `bytes` bytes, without a copy. `data` is at a multiple of
+ * a number's size (of complex ones: of their parts'). It must stay until `release` is called, which
+ * may be after oort_tensor_free where a run still has it. NULL for `release`: it stays as long as
+ * anything uses it. After a failure `release` is not called. */
 OORT_C_API oort_code oort_tensor_borrow(oort_dtype dtype, int32_t rank, const int64_t* extents,
                                         void* data, size_t bytes, oort_release release, void* user,
                                         oort_tensor** tensor, oort_error** error);

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kit/paths.h"
@@ -219,6 +220,15 @@ TEST(CApiEdges, TensorsThatCannotBe) {
   EXPECT_EQ(borrow(OORT_F32, 1, &four, data), OORT_OK);
   EXPECT_EQ(oort_tensor_data(tensor), data);
   oort_tensor_free(tensor);
+  const int64_t one = 1;
+  auto* const bytes = reinterpret_cast<char*>(data);
+  EXPECT_EQ(borrow(OORT_F32, 1, &one, bytes + 2), OORT_INVALID_ARGUMENT);
+  EXPECT_EQ(failure.message(),
+            "data of f32 begins at a multiple of 4 bytes, not 2 behind one: copy it there");
+  for (const auto& [dtype, offset] : {std::pair{OORT_F16, 2}, {OORT_C64, 4}, {OORT_U8, 1}}) {
+    EXPECT_EQ(borrow(dtype, 1, &one, bytes + offset), OORT_OK) << failure.message();
+    oort_tensor_free(tensor);
+  }
   EXPECT_EQ(borrow(OORT_F32, 1, &five, data), OORT_INVALID_ARGUMENT);  // 16 bytes hold four
   EXPECT_EQ(tensor, nullptr);
   EXPECT_EQ(borrow(OORT_F32, 1, &four, nullptr), OORT_INVALID_ARGUMENT);
