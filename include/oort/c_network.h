@@ -39,7 +39,7 @@ enum {
   OORT_NOT_FOUND = 4,        /* a file, operator or name that does not exist */
   OORT_IO = 5,               /* the operating system refused a read or a write */
   OORT_OUT_OF_MEMORY = 6,
-  OORT_LIMIT = 7,     /* a limit that the caller set would be exceeded */
+  OORT_LIMIT = 7,     /* a limit that the caller or the operating system set would be exceeded */
   OORT_CANCELLED = 8, /* the caller stopped it */
   OORT_DEVICE = 9,    /* a GPU or its driver failed */
   OORT_INTERNAL = 10  /* a bug in Oort */

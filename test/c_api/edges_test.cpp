@@ -7,10 +7,12 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "c_api/border.h"
 #include "kit/paths.h"
 #include "oort/c.h"
 
@@ -645,6 +647,15 @@ TEST_F(CApiEngine, ReadingNeedsTheOption) {
   const oort_piece* piece = nullptr;
   EXPECT_EQ(oort_request_read(request, 0, &piece, nullptr, failure_.slot()), OORT_INVALID_ARGUMENT);
   oort_request_free(request);
+}
+
+TEST(CApiEdges, WhatTheSystemRefusesIsNoBug) {
+  Failure failure;
+  const std::system_error no_thread(
+      std::make_error_code(std::errc::resource_unavailable_try_again));
+  const auto start = [&] { throw no_thread; };
+  EXPECT_EQ(oort::c_api::AtBorder(failure.slot(), start), OORT_LIMIT);
+  EXPECT_EQ(failure.message(), "the operating system refused: " + std::string(no_thread.what()));
 }
 
 TEST(CApiEdges, TheLogHasAFunction) {
