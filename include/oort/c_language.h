@@ -84,7 +84,7 @@ typedef struct oort_piece oort_piece;
 /* May be empty, and may belong to tokens before: whole characters only. */
 OORT_C_API const char* oort_piece_text(const oort_piece* piece);
 OORT_C_API size_t oort_piece_length(const oort_piece* piece);
-/* -1 for text that was held back at the end. */
+/* -1 for text that was held back at the end, and for NULL. */
 OORT_C_API int32_t oort_piece_token(const oort_piece* piece);
 /* Of several answers (option n): which one, from 0. */
 OORT_C_API int32_t oort_piece_answer(const oort_piece* piece);

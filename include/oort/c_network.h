@@ -156,7 +156,7 @@ OORT_C_API const char* oort_network_output_name(const oort_network* network, siz
 OORT_C_API oort_dtype oort_network_input_dtype(const oort_network* network, size_t index);
 OORT_C_API oort_dtype oort_network_output_dtype(const oort_network* network, size_t index);
 /* The shape that was traced, a hint: an extent may be -1, and the rank is -1 where the file has
- * none. */
+ * none, where there is no such input or output, and for NULL. */
 OORT_C_API int32_t oort_network_input_rank(const oort_network* network, size_t index);
 OORT_C_API int32_t oort_network_output_rank(const oort_network* network, size_t index);
 OORT_C_API const int64_t* oort_network_input_extents(const oort_network* network, size_t index);

@@ -126,6 +126,7 @@ TEST(CApiEdges, NullHandlesAreFreedAndRead) {
   EXPECT_EQ(oort_tensor_data(nullptr), nullptr);
   EXPECT_EQ(oort_tensor_extents(nullptr), nullptr);
   EXPECT_EQ(oort_network_input_name(nullptr, 0), nullptr);
+  EXPECT_EQ(oort_network_input_rank(nullptr, 0), -1);
   EXPECT_EQ(oort_network_output_rank(nullptr, 0), -1);
   EXPECT_STREQ(oort_model_family(nullptr), "");
   EXPECT_EQ(oort_model_is_end(nullptr, 0), 0);
@@ -137,6 +138,7 @@ TEST(CApiEdges, NullHandlesAreFreedAndRead) {
   EXPECT_EQ(oort_result_prompt_top(nullptr, 0, &count), nullptr);
   EXPECT_STREQ(oort_piece_text(nullptr), "");
   EXPECT_EQ(oort_piece_top(nullptr, nullptr), nullptr);
+  EXPECT_EQ(oort_piece_token(nullptr), -1);
 }
 
 TEST(CApiEdges, NullArgumentsAreErrors) {
