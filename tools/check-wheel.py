@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Looks into a wheel: its name has a manylinux tag, it brings no library along, and what it holds links to nothing but
-libraries that every Linux has.
+"""Looks into a wheel: its name has a manylinux tag of a glibc that releases promise, it is not too large, it brings no
+library along, and what it holds links to nothing but libraries that every Linux has.
 
-    tools/check-wheel.py WHEEL
+    tools/check-wheel.py [--cuda] WHEEL      --cuda: code for GPUs is inside, which takes its room
 """
 import pathlib
 import re
@@ -11,6 +11,7 @@ import struct
 import sys
 import zipfile
 
+MOST_BYTES = {False: 15_000_000, True: 60_000_000}  # without and with CUDA
 ALLOWED = re.compile(r"(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux-[\w-]+)\.so\.\d+$")
 NEEDED, STRING_TABLE, DYNAMIC_SEGMENT, LOADED_SEGMENT = 1, 5, 2, 1
 
@@ -33,15 +34,33 @@ def needed(data):
     return [data[strings + name : data.index(b"\0", strings + name)].decode() for name in names]
 
 
+def promised_glibc():
+    """The newest glibc that a release may need, as tools/check-glibc has it."""
+    script = pathlib.Path(__file__).with_name("check-glibc").read_text(encoding="utf-8")
+    floor = re.search(r"^floor=(\d+)\.(\d+)$", script, re.MULTILINE)
+    return int(floor[1]), int(floor[2])
+
+
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    arguments = sys.argv[1:]
+    cuda = arguments[:1] == ["--cuda"]
+    if cuda:
+        del arguments[0]
+    if len(arguments) != 1 or arguments[0].startswith("-"):
         print(__doc__)
         return 2
-    path = pathlib.Path(sys.argv[1])
+    path = pathlib.Path(arguments[0])
     problems = []
-    tag = re.search(r"manylinux_(\d+)_(\d+)", path.name)
-    if not tag:
+    # pip takes it where one of its tags fits.
+    tags = [(int(major), int(minor)) for major, minor in re.findall(r"manylinux_(\d+)_(\d+)", path.name)]
+    needs, promised = min(tags, default=None), promised_glibc()
+    if needs is None:
         problems.append("its name has no manylinux tag")
+    elif needs > promised:
+        problems.append(f"it needs glibc {needs[0]}.{needs[1]}, and releases promise {promised[0]}.{promised[1]}")
+    size = path.stat().st_size
+    if size > MOST_BYTES[cuda]:
+        problems.append(f"it has {size} bytes, more than {MOST_BYTES[cuda]}")
     with zipfile.ZipFile(path) as wheel:
         names = wheel.namelist()
         programs = [name for name in names if wheel.open(name).read(4) == b"\x7fELF"]
@@ -58,7 +77,7 @@ def main():
     for problem in problems:
         print(f"check-wheel: {path.name}: {problem}", file=sys.stderr)
     if not problems:
-        print(f"{path.name}: glibc {tag[1]}.{tag[2]} or newer; {len(programs)} programs and modules")
+        print(f"{path.name}: glibc {needs[0]}.{needs[1]} or newer; {len(programs)} programs and modules; {size} bytes")
     return 1 if problems else 0
 
 

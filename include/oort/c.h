@@ -7,7 +7,8 @@
  * *error is NULL after a success, and after a failure an object that the caller frees with
  * oort_error_free.
  * - A failure leaves results (*network, *tokens ...) NULL or 0. NULL where an object is needed is a
- * failure, not a crash. Functions without `error` cannot fail; for NULL they return 0, NULL or "".
+ * failure, not a crash. Functions without `error` cannot fail; for NULL they return 0, NULL or "",
+ * and where 0 would be an answer (oort_network_..._rank, oort_piece_token) -1.
  * - Texts are UTF-8. Those that go in end with a zero, or have their length beside them. Those that
  * come out end with a zero and belong to the handle that they came from, unless it says that
  * oort_free frees them.

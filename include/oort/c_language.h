@@ -73,17 +73,26 @@ OORT_C_API oort_code oort_model_format_chat(const oort_model* model, const oort_
 /* ---- Engines: answers of a language model, any number at a time, on a thread of their own. ----
  * Any number of threads may use one. */
 
+/* A token, and the log-probability that it had at its place. */
+typedef struct oort_token_logprob {
+  int32_t token;
+  float logprob;
+} oort_token_logprob;
+
 /* What came out for one token; valid while the callback, or until the next oort_request_read. */
 typedef struct oort_piece oort_piece;
 /* May be empty, and may belong to tokens before: whole characters only. */
 OORT_C_API const char* oort_piece_text(const oort_piece* piece);
 OORT_C_API size_t oort_piece_length(const oort_piece* piece);
-/* -1 for text that was held back at the end. */
+/* -1 for text that was held back at the end, and for NULL. */
 OORT_C_API int32_t oort_piece_token(const oort_piece* piece);
 /* Of several answers (option n): which one, from 0. */
 OORT_C_API int32_t oort_piece_answer(const oort_piece* piece);
 /* 0 unless option top_logprobs asks for it. */
 OORT_C_API float oort_piece_logprob(const oort_piece* piece);
+/* The most likely tokens at its place, most likely first, as many as option top_logprobs says; NULL
+ * where that is 0 or unset, and for text that was held back at the end. */
+OORT_C_API const oort_token_logprob* oort_piece_top(const oort_piece* piece, size_t* count);
 
 /* Called on the engine's thread: it should be quick, must not wait for a request, and returns 0 to
  * go on or anything else to end the answer, whose finish is then "cancelled". */
@@ -104,14 +113,14 @@ OORT_C_API const char* oort_result_stop(const oort_result* result, size_t answer
 OORT_C_API const float* oort_result_logprobs(const oort_result* result, size_t answer,
                                              size_t* count);
 /* The most likely tokens at a place of the answer, most likely first. */
-typedef struct oort_token_logprob {
-  int32_t token;
-  float logprob;
-} oort_token_logprob;
 OORT_C_API const oort_token_logprob* oort_result_top(const oort_result* result, size_t answer,
                                                      size_t place, size_t* count);
 /* One for each token of the prompt but the first, where option prompt_logprobs asks for them. */
 OORT_C_API const float* oort_result_prompt_logprobs(const oort_result* result, size_t* count);
+/* The most likely tokens at one of these places, most likely first: as many as prompt_logprobs
+ * says. Place 0 is the prompt's second token. */
+OORT_C_API const oort_token_logprob* oort_result_prompt_top(const oort_result* result, size_t place,
+                                                            size_t* count);
 /* By name, of the first answer: "prompt_seconds", "generate_seconds", "first_token_seconds",
  * "reused_tokens", "score". */
 OORT_C_API oort_code oort_result_number(const oort_result* result, const char* name, double* value,
@@ -119,7 +128,9 @@ OORT_C_API oort_code oort_result_number(const oort_result* result, const char* n
 OORT_C_API void oort_result_free(oort_result* result);
 
 typedef struct oort_engine oort_engine;
-/* Options: threads, kv, cache_tokens, memory_limit, most_running ... */
+/* Options: threads, kv, cache_tokens, memory_limit, most_running ... With draft=model the one at
+ * draft_model is loaded, with device, isa and exact as these options have them, but without
+ * load_adapter, weights and group, which are the main model's: the same object may serve both. */
 OORT_C_API oort_code oort_engine_new(const oort_model* model, const oort_options* options,
                                      oort_engine** engine, oort_error** error);
 /* Answers a prompt, text or conversation, and waits for the end. `on_piece` may be NULL. Options:
@@ -142,7 +153,9 @@ OORT_C_API oort_code oort_engine_number(const oort_engine* engine, const char* n
  * *all (may be NULL) tells whether all came to their own end. */
 OORT_C_API oort_code oort_engine_drain(oort_engine* engine, double seconds, int* all,
                                        oort_error** error);
-/* Cancels what is left. Requests stay readable. */
+/* Cancels what is left and waits for the callback that is under way. No other one comes once it has
+ * returned. Requests stay readable. In a callback of this engine it waits for nothing: callbacks of
+ * its other requests, on_ready too, do not come any more, and its thread ends later. */
 OORT_C_API void oort_engine_free(oort_engine* engine);
 
 /* A request under way. One thread at a time, but for cancel. */
@@ -150,9 +163,10 @@ typedef struct oort_request oort_request;
 typedef void (*oort_on_ready)(void* user);
 /* Queues a prompt and returns at once; OORT_LIMIT where too many wait. `on_piece` and `on_ready`
  * may be NULL and are called on the engine's thread, the latter when oort_request_wait would not
- * wait. They may still be called until on_ready was, or oort_request_wait has returned the result,
- * or oort_engine_free has returned; with `on_piece` NULL and option stream, oort_request_read gives
- * the pieces. */
+ * wait. They may still be called until on_ready was, or oort_request_wait has returned the result
+ * or what went wrong, or oort_request_free or oort_engine_free has returned: these wait for a
+ * callback that another thread is in, and on_ready does not come where they were first. With
+ * `on_piece` NULL and option stream, oort_request_read gives the pieces. */
 OORT_C_API oort_code oort_engine_submit(oort_engine* engine, const int32_t* prompt, size_t count,
                                         const oort_options* options, oort_on_piece on_piece,
                                         oort_on_ready on_ready, void* user, oort_request** request,
@@ -167,7 +181,7 @@ OORT_C_API oort_code oort_engine_submit_chat(oort_engine* engine, const oort_cha
 OORT_C_API oort_code oort_request_read(oort_request* request, double seconds,
                                        const oort_piece** piece, int* ended, oort_error** error);
 /* The result, once, waiting for it up to `seconds` (below 0: as long as it takes); *result is NULL
- * where it takes longer. */
+ * where it takes longer. Then callbacks may still come, else none does. */
 OORT_C_API oort_code oort_request_wait(oort_request* request, double seconds, oort_result** result,
                                        oort_error** error);
 /* Ends it within a step; the result is what it has by then. */

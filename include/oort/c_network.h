@@ -39,7 +39,7 @@ enum {
   OORT_NOT_FOUND = 4,        /* a file, operator or name that does not exist */
   OORT_IO = 5,               /* the operating system refused a read or a write */
   OORT_OUT_OF_MEMORY = 6,
-  OORT_LIMIT = 7,     /* a limit that the caller set would be exceeded */
+  OORT_LIMIT = 7,     /* a limit that the caller or the operating system set would be exceeded */
   OORT_CANCELLED = 8, /* the caller stopped it */
   OORT_DEVICE = 9,    /* a GPU or its driver failed */
   OORT_INTERNAL = 10  /* a bug in Oort */
@@ -85,7 +85,8 @@ OORT_C_API oort_code oort_options_on_progress(oort_options* options, oort_on_pro
 
 /* ---- The log. Nobody hears it unless this is called; a NULL function ends it. ----
  * `level`: "debug", "info", "warning" or "error", and what is graver. Called from any thread,
- * several at once. */
+ * several at once. The function before is not called any more when oort_log returns, which waits
+ * for calls that other threads are in. */
 typedef void (*oort_on_log)(const char* level, const char* message, void* user);
 OORT_C_API oort_code oort_log(const char* level, oort_on_log on_log, void* user,
                               oort_error** error);
@@ -119,9 +120,10 @@ typedef void (*oort_release)(void* user);
 /* A tensor of its own memory, all zero. Rank 0 to 8. */
 OORT_C_API oort_code oort_tensor_new(oort_dtype dtype, int32_t rank, const int64_t* extents,
                                      oort_tensor** tensor, oort_error** error);
-/* A tensor in memory of the caller's, of `bytes` bytes, without a copy. It must stay until
- * `release` is called, which may be after oort_tensor_free where a run still has it. NULL for
- * `release`: it stays as long as anything uses it. After a failure `release` is not called. */
+/* A tensor in memory of the caller's, of `bytes` bytes, without a copy. `data` is at a multiple of
+ * a number's size (of complex ones: of their parts'). It must stay until `release` is called, which
+ * may be after oort_tensor_free where a run still has it. NULL for `release`: it stays as long as
+ * anything uses it. After a failure `release` is not called. */
 OORT_C_API oort_code oort_tensor_borrow(oort_dtype dtype, int32_t rank, const int64_t* extents,
                                         void* data, size_t bytes, oort_release release, void* user,
                                         oort_tensor** tensor, oort_error** error);
@@ -140,7 +142,7 @@ typedef struct oort_network oort_network;
 OORT_C_API oort_code oort_network_load(const char* param, const char* bin,
                                        const oort_options* options, oort_network** network,
                                        oort_error** error);
-/* The same from memory; `bin` must stay as long as the network does. */
+/* The same from memory; `bin` must stay as long as the network and its sessions do. */
 OORT_C_API oort_code oort_network_load_memory(const void* param, size_t param_bytes,
                                               const void* bin, size_t bin_bytes,
                                               const oort_options* options, oort_network** network,
@@ -154,7 +156,7 @@ OORT_C_API const char* oort_network_output_name(const oort_network* network, siz
 OORT_C_API oort_dtype oort_network_input_dtype(const oort_network* network, size_t index);
 OORT_C_API oort_dtype oort_network_output_dtype(const oort_network* network, size_t index);
 /* The shape that was traced, a hint: an extent may be -1, and the rank is -1 where the file has
- * none. */
+ * none, where there is no such input or output, and for NULL. */
 OORT_C_API int32_t oort_network_input_rank(const oort_network* network, size_t index);
 OORT_C_API int32_t oort_network_output_rank(const oort_network* network, size_t index);
 OORT_C_API const int64_t* oort_network_input_extents(const oort_network* network, size_t index);

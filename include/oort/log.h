@@ -11,7 +11,8 @@ enum class Level { kDebug, kInfo, kWarning, kError, kOff };
 
 using Sink = std::function<void(Level level, std::string_view message)>;
 
-/// Sends messages of at least `level` to `sink`. An empty sink switches the log off.
+/// Sends messages of at least `level` to `sink`. An empty sink switches the log off. When it
+/// returns, the sink before is not called any more: it waits for calls that other threads are in.
 /// Thread contract: may be called at any time from any thread; sinks may be called concurrently.
 void SetSink(Sink sink, Level level = Level::kInfo);
 

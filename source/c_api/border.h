@@ -2,12 +2,11 @@
 // The border between C and C++: what is thrown becomes a code and an error object.
 #pragma once
 
-#include <new>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "core/guard.h"
 #include "oort/c_network.h"
 #include "oort/error.h"
 
@@ -35,20 +34,8 @@ oort_code AtBorder(oort_error** error, Body&& body) noexcept {
   try {
     std::forward<Body>(body)();
     return OORT_OK;
-  } catch (const Error& thrown) {
-    return Fail(error, thrown);
-  } catch (const std::bad_alloc&) {
-    return Fail(error, Error::OutOfMemory());
-  } catch (const std::length_error&) {
-    return Fail(error, Error::OutOfMemory());
-  } catch (const std::exception& thrown) {
-    try {
-      return Fail(error, Error(ErrorCode::kInternal, thrown.what()));
-    } catch (...) {
-      return Fail(error, Error::OutOfMemory());
-    }
   } catch (...) {
-    return Fail(error, Error::OutOfMemory());
+    return Fail(error, CaughtError());
   }
 }
 

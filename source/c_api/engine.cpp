@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
@@ -14,7 +16,17 @@
 #include "c_api/result.h"
 #include "oort/engine_loop.h"
 
+namespace oort::c_api {
+
+/// Lets callbacks of an engine through; its requests keep it, and may outlive the engine.
+struct Gate {
+  std::atomic<bool> closed = false;  ///< no callback begins any more
+};
+
+}  // namespace oort::c_api
+
 struct oort_engine {
+  std::shared_ptr<oort::c_api::Gate> gate = std::make_shared<oort::c_api::Gate>();
   std::shared_ptr<const oort::LanguageModel> model;
   std::shared_ptr<oort::c_api::PictureShelf> shelf;
   std::mutex mutex;  // of `grammars`
@@ -28,12 +40,12 @@ struct oort_engine {
 namespace oort::c_api {
 namespace {
 
-/// The engine whose thread is in a callback right now, on that thread.
-thread_local const oort_engine* t_inside = nullptr;
+/// Of the engine whose thread is in a callback right now, on that thread.
+thread_local const Gate* t_inside = nullptr;
 
 /// Throws where waiting would never end: on the thread that would have to do the work.
-void CheckOutside(const oort_engine* engine) {
-  if (t_inside == engine) {
+void CheckOutside(const Gate& gate) {
+  if (t_inside == &gate) {
     throw Error(ErrorCode::kInvalidArgument,
                 "a callback must not wait for its own engine: hand over what it got and return");
   }
@@ -41,13 +53,13 @@ void CheckOutside(const oort_engine* engine) {
 
 class Inside {
  public:
-  explicit Inside(const oort_engine* engine) : before_(std::exchange(t_inside, engine)) {}
+  explicit Inside(const Gate& gate) : before_(std::exchange(t_inside, &gate)) {}
   ~Inside() { t_inside = before_; }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 
  private:
-  const oort_engine* before_;
+  const Gate* before_;
 };
 
 }  // namespace
@@ -55,17 +67,22 @@ class Inside {
 /// What the engine's thread tells about a request, to callbacks or to who reads.
 class Stream {
  public:
-  Stream(const oort_engine* engine, oort_on_piece on_piece, oort_on_ready on_ready, void* user)
-      : engine_(engine), on_piece_(on_piece), on_ready_(on_ready), user_(user) {}
+  Stream(std::shared_ptr<const Gate> gate, oort_on_piece on_piece, oort_on_ready on_ready,
+         void* user)
+      : gate_(std::move(gate)), on_piece_(on_piece), on_ready_(on_ready), user_(user) {}
 
-  const oort_engine* engine() const { return engine_; }
+  const Gate& gate() const { return *gate_; }
 
   bool Piece(const GeneratedPiece& piece) {
-    oort_piece given{std::string(piece.text), piece.token, piece.answer, piece.logprob};
+    oort_piece given{std::string(piece.text),
+                     piece.token,
+                     piece.answer,
+                     piece.logprob,
+                     {piece.top.begin(), piece.top.end()}};
     if (on_piece_ != nullptr) {
       const std::lock_guard lock(calls_);
-      if (closed_) return false;
-      const Inside inside(engine_);
+      if (IsClosed()) return false;
+      const Inside inside(*gate_);
       return on_piece_(&given, user_) == 0;
     }
     {
@@ -83,8 +100,8 @@ class Stream {
     }
     changed_.notify_all();
     const std::lock_guard lock(calls_);
-    if (closed_ || on_ready_ == nullptr) return;
-    const Inside inside(engine_);
+    if (on_ready_ == nullptr || IsClosed()) return;
+    const Inside inside(*gate_);
     on_ready_(user_);
   }
 
@@ -113,7 +130,10 @@ class Stream {
   static constexpr double kLongest = 1e9;  ///< seconds: more is as good as forever
 
  private:
-  const oort_engine* engine_;
+  /// Under the lock of calls.
+  bool IsClosed() const { return closed_ || gate_->closed; }
+
+  std::shared_ptr<const Gate> gate_;
   oort_on_piece on_piece_;
   oort_on_ready on_ready_;
   void* user_;
@@ -176,7 +196,7 @@ std::unique_ptr<oort_request> Submit(oort_engine& engine, EncodedChat prompt,
                 "pieces go to on_piece or, with option stream, to oort_request_read, not to both");
   }
   const auto stream =
-      std::make_shared<Stream>(&engine, callbacks.on_piece, callbacks.on_ready, callbacks.user);
+      std::make_shared<Stream>(engine.gate, callbacks.on_piece, callbacks.on_ready, callbacks.user);
   made->stream = stream;
   if (made->readable || callbacks.on_piece != nullptr) {
     request.on_piece = [stream](const GeneratedPiece& piece) { return stream->Piece(piece); };
@@ -185,15 +205,35 @@ std::unique_ptr<oort_request> Submit(oort_engine& engine, EncodedChat prompt,
   return made;
 }
 
+/// Waits for the result up to `seconds` (below 0: as long as it takes); null where it takes longer.
+/// Behind a result, and behind the failure that is there instead, no callback comes any more: the
+/// engine's thread tells that there is one before it calls on_ready.
+std::unique_ptr<oort_result> Take(oort_request& request, double seconds) {
+  auto made = std::make_unique<oort_result>();
+  try {
+    if (seconds < 0) {
+      made->result = request.request.Wait();
+    } else {
+      const std::chrono::duration<double> most(std::min(seconds, Stream::kLongest));
+      auto found =
+          request.request.WaitFor(std::chrono::duration_cast<std::chrono::nanoseconds>(most));
+      if (!found) return nullptr;
+      made->result = std::move(*found);
+    }
+  } catch (...) {
+    request.stream->Close();
+    throw;
+  }
+  request.stream->Close();
+  return made;
+}
+
 /// Submits a prompt and waits for the end of its answer.
 oort_result* Generate(oort_engine& engine, EncodedChat prompt, const oort_options* options,
                       oort_on_piece on_piece, void* user) {
-  CheckOutside(&engine);
+  CheckOutside(*engine.gate);
   const auto request = Submit(engine, std::move(prompt), options, {on_piece, nullptr, user});
-  auto result = std::make_unique<oort_result>();
-  result->result = request->request.Wait();
-  request->stream->Close();
-  return result.release();
+  return Take(*request, -1).release();
 }
 
 EncodedChat TokensOf(const int32_t* prompt, size_t count) {
@@ -256,7 +296,7 @@ oort_code oort_engine_chat(oort_engine* engine, const oort_chat* chat, const oor
     *result = nullptr;
     Need(engine, "engine");
     Need(chat, "chat");
-    oort::c_api::CheckOutside(engine);
+    oort::c_api::CheckOutside(*engine->gate);
     *result = oort::c_api::Generate(*engine, oort::c_api::ChatOf(*engine, *chat, options), options,
                                     on_piece, user);
   });
@@ -294,7 +334,7 @@ oort_code oort_engine_drain(oort_engine* engine, double seconds, int* all, oort_
     if (all != nullptr) *all = 0;
     Need(engine, "engine");
     oort::c_api::CheckSeconds(seconds);
-    oort::c_api::CheckOutside(engine);
+    oort::c_api::CheckOutside(*engine->gate);
     const std::chrono::duration<double> most(
         std::clamp(seconds, 0.0, oort::c_api::Stream::kLongest));
     const bool own = engine->loop.Drain(std::chrono::duration_cast<std::chrono::nanoseconds>(most));
@@ -303,11 +343,13 @@ oort_code oort_engine_drain(oort_engine* engine, double seconds, int* all, oort_
 }
 
 void oort_engine_free(oort_engine* engine) {
-  if (engine == nullptr || oort::c_api::t_inside != engine) {
+  if (engine == nullptr || oort::c_api::t_inside != engine->gate.get()) {
     delete engine;
     return;
   }
-  // In a callback the engine's own thread would wait for itself: another one does.
+  // In a callback the engine's own thread would wait for itself: another one does. Since callbacks
+  // come on this thread alone, none begins once the gate is closed.
+  engine->gate->closed = true;
   try {
     std::thread([engine] { delete engine; }).detach();
   } catch (...) {
@@ -356,7 +398,7 @@ oort_code oort_request_read(oort_request* request, double seconds, const oort_pi
       throw oort::Error(oort::ErrorCode::kInvalidArgument,
                         "pieces are kept for oort_request_read with option stream only");
     }
-    oort::c_api::CheckOutside(request->stream->engine());
+    oort::c_api::CheckOutside(request->stream->gate());
     bool end = false;
     std::optional<oort_piece> next = request->stream->Read(seconds, end);
     if (ended != nullptr) *ended = end ? 1 : 0;
@@ -373,18 +415,8 @@ oort_code oort_request_wait(oort_request* request, double seconds, oort_result**
     *result = nullptr;
     Need(request, "request");
     oort::c_api::CheckSeconds(seconds);
-    if (!request->request.ready()) oort::c_api::CheckOutside(request->stream->engine());
-    auto made = std::make_unique<oort_result>();
-    if (seconds < 0) {
-      made->result = request->request.Wait();
-    } else {
-      const std::chrono::duration<double> most(std::min(seconds, oort::c_api::Stream::kLongest));
-      auto found =
-          request->request.WaitFor(std::chrono::duration_cast<std::chrono::nanoseconds>(most));
-      if (!found) return;
-      made->result = std::move(*found);
-    }
-    *result = made.release();
+    if (!request->request.ready()) oort::c_api::CheckOutside(request->stream->gate());
+    *result = oort::c_api::Take(*request, seconds).release();
   });
 }
 

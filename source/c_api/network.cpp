@@ -61,6 +61,17 @@ DType DTypeOf(oort_dtype dtype) {
   return static_cast<DType>(dtype);
 }
 
+/// Kernels read whole numbers, a complex one as two. Throws where they would begin in the middle.
+void CheckAligned(const void* data, DType dtype) {
+  const size_t number = ItemSize(dtype) / (IsComplex(dtype) ? 2 : 1);
+  const size_t off = reinterpret_cast<uintptr_t>(data) % number;
+  if (off == 0) return;
+  throw Error(ErrorCode::kInvalidArgument, "data of " + std::string(Name(dtype)) +
+                                               " begins at a multiple of " +
+                                               std::to_string(number) + " bytes, not " +
+                                               std::to_string(off) + " behind one: copy it there");
+}
+
 Shape ShapeOf(int32_t rank, const int64_t* extents) {
   if (rank < 0 || rank > Shape::kMaxRank) {
     throw Error(ErrorCode::kInvalidArgument, "a tensor has rank 0 to " +
@@ -186,7 +197,10 @@ oort_code oort_tensor_borrow(oort_dtype dtype, int32_t rank, const int64_t* exte
     *tensor = nullptr;
     const oort::Shape shape = oort::c_api::ShapeOf(rank, extents);
     const oort::DType type = oort::c_api::DTypeOf(dtype);
-    if (shape.elements() > 0) Need(data, "data");
+    if (shape.elements() > 0) {
+      Need(data, "data");
+      oort::c_api::CheckAligned(data, type);
+    }
     static char nothing;  // where there are no elements, data may be null, but a tensor has data
     auto buffer = std::make_shared<oort::c_api::CallersBuffer>(data ? data : &nothing, bytes);
     auto made = std::make_unique<oort_tensor>();

@@ -266,8 +266,14 @@ DraftOptions DraftOf(const oort_options* options) {
     throw Error(ErrorCode::kInvalidArgument, "draft=model needs option draft_model, a path");
   }
   std::stop_source stop;
+  LanguageModelOptions load = ModelOptionsOf(options, stop);
+  // These are of the main model: its adapters do not fit a smaller one.
+  const LanguageModelOptions defaults;
+  load.adapters.clear();
+  load.weights = defaults.weights;
+  load.group = defaults.group;
   draft.source = DraftOptions::kModel;
-  draft.model = LanguageModel::Load(*path, ModelOptionsOf(options, stop));
+  draft.model = LanguageModel::Load(*path, load);
   return draft;
 }
 

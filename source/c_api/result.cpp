@@ -29,12 +29,26 @@ const Element* ListOf(const std::vector<Element>* list, size_t* count) {
   return some ? list->data() : nullptr;
 }
 
+/// The same of log-probabilities.
+const oort_token_logprob* TopOf(const std::vector<TokenLogprob>* top, size_t* count) {
+  return reinterpret_cast<const oort_token_logprob*>(ListOf(top, count));
+}
+
+/// The same of those at a place.
+const oort_token_logprob* TopAt(const std::vector<std::vector<TokenLogprob>>* places, size_t place,
+                                size_t* count) {
+  const bool there = places != nullptr && place < places->size();
+  return TopOf(there ? &(*places)[place] : nullptr, count);
+}
+
 }  // namespace
 }  // namespace oort::c_api
 
 using oort::c_api::AnswerOf;
 using oort::c_api::ListOf;
 using oort::c_api::Need;
+using oort::c_api::TopAt;
+using oort::c_api::TopOf;
 
 const char* oort_piece_text(const oort_piece* piece) {
   return piece == nullptr ? "" : piece->text.c_str();
@@ -49,6 +63,10 @@ int32_t oort_piece_token(const oort_piece* piece) { return piece == nullptr ? -1
 int32_t oort_piece_answer(const oort_piece* piece) { return piece == nullptr ? 0 : piece->answer; }
 
 float oort_piece_logprob(const oort_piece* piece) { return piece == nullptr ? 0 : piece->logprob; }
+
+const oort_token_logprob* oort_piece_top(const oort_piece* piece, size_t* count) {
+  return TopOf(piece == nullptr ? nullptr : &piece->top, count);
+}
 
 size_t oort_result_count(const oort_result* result) {
   return result == nullptr ? 0 : result->result.others.size() + 1;
@@ -83,13 +101,16 @@ const float* oort_result_logprobs(const oort_result* result, size_t answer, size
 const oort_token_logprob* oort_result_top(const oort_result* result, size_t answer, size_t place,
                                           size_t* count) {
   const oort::GeneratedAnswer* found = AnswerOf(result, answer);
-  const bool there = found != nullptr && place < found->top.size();
-  return reinterpret_cast<const oort_token_logprob*>(
-      ListOf(there ? &found->top[place] : nullptr, count));
+  return TopAt(found == nullptr ? nullptr : &found->top, place, count);
 }
 
 const float* oort_result_prompt_logprobs(const oort_result* result, size_t* count) {
   return ListOf(result == nullptr ? nullptr : &result->result.prompt_logprobs, count);
+}
+
+const oort_token_logprob* oort_result_prompt_top(const oort_result* result, size_t place,
+                                                 size_t* count) {
+  return TopAt(result == nullptr ? nullptr : &result->result.prompt_top, place, count);
 }
 
 oort_code oort_result_number(const oort_result* result, const char* name, double* value,

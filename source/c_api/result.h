@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "oort/c_language.h"
 #include "oort/engine.h"
@@ -12,6 +13,7 @@ struct oort_piece {
   int32_t token = 0;
   int32_t answer = 0;
   float logprob = 0;
+  std::vector<oort::TokenLogprob> top;
 };
 
 struct oort_result {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <new>
-#include <stdexcept>
+#include <exception>
 #include <utility>
 
 #include "oort/error.h"
 
 namespace oort {
+
+/// What is being caught, as an Error: to be called in a handler. What the operating system refused
+/// keeps its sentence.
+Error CaughtError() noexcept;
 
 /// Runs `body` at the border of the library: whatever it throws leaves as an oort::Error.
 template <typename Body>
@@ -16,12 +19,8 @@ decltype(auto) Guarded(Body&& body) {
     return std::forward<Body>(body)();
   } catch (const Error&) {
     throw;
-  } catch (const std::bad_alloc&) {
-    throw Error::OutOfMemory();
-  } catch (const std::length_error&) {
-    throw Error::OutOfMemory();
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::kInternal, error.what());
+  } catch (const std::exception&) {
+    throw CaughtError();
   }
 }
 

@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "c_api/border.h"
 #include "kit/paths.h"
 #include "oort/c.h"
 
@@ -122,6 +126,7 @@ TEST(CApiEdges, NullHandlesAreFreedAndRead) {
   EXPECT_EQ(oort_tensor_data(nullptr), nullptr);
   EXPECT_EQ(oort_tensor_extents(nullptr), nullptr);
   EXPECT_EQ(oort_network_input_name(nullptr, 0), nullptr);
+  EXPECT_EQ(oort_network_input_rank(nullptr, 0), -1);
   EXPECT_EQ(oort_network_output_rank(nullptr, 0), -1);
   EXPECT_STREQ(oort_model_family(nullptr), "");
   EXPECT_EQ(oort_model_is_end(nullptr, 0), 0);
@@ -130,7 +135,10 @@ TEST(CApiEdges, NullHandlesAreFreedAndRead) {
   EXPECT_EQ(count, 0u);
   EXPECT_EQ(oort_result_tokens(nullptr, 0, nullptr), nullptr);
   EXPECT_EQ(oort_result_top(nullptr, 0, 0, nullptr), nullptr);
+  EXPECT_EQ(oort_result_prompt_top(nullptr, 0, &count), nullptr);
   EXPECT_STREQ(oort_piece_text(nullptr), "");
+  EXPECT_EQ(oort_piece_top(nullptr, nullptr), nullptr);
+  EXPECT_EQ(oort_piece_token(nullptr), -1);
 }
 
 TEST(CApiEdges, NullArgumentsAreErrors) {
@@ -216,6 +224,15 @@ TEST(CApiEdges, TensorsThatCannotBe) {
   EXPECT_EQ(borrow(OORT_F32, 1, &four, data), OORT_OK);
   EXPECT_EQ(oort_tensor_data(tensor), data);
   oort_tensor_free(tensor);
+  const int64_t one = 1;
+  auto* const bytes = reinterpret_cast<char*>(data);
+  EXPECT_EQ(borrow(OORT_F32, 1, &one, bytes + 2), OORT_INVALID_ARGUMENT);
+  EXPECT_EQ(failure.message(),
+            "data of f32 begins at a multiple of 4 bytes, not 2 behind one: copy it there");
+  for (const auto& [dtype, offset] : {std::pair{OORT_F16, 2}, {OORT_C64, 4}, {OORT_U8, 1}}) {
+    EXPECT_EQ(borrow(dtype, 1, &one, bytes + offset), OORT_OK) << failure.message();
+    oort_tensor_free(tensor);
+  }
   EXPECT_EQ(borrow(OORT_F32, 1, &five, data), OORT_INVALID_ARGUMENT);  // 16 bytes hold four
   EXPECT_EQ(tensor, nullptr);
   EXPECT_EQ(borrow(OORT_F32, 1, &four, nullptr), OORT_INVALID_ARGUMENT);
@@ -300,7 +317,7 @@ TEST_F(CApiEngine, SeveralAnswersWithLogprobs) {
   Set("n", "2");
   Set("temperature", "1");
   Set("top_logprobs", "3");
-  Set("prompt_logprobs", "0");
+  Set("prompt_logprobs", "2");
   oort_result* result = nullptr;
   ASSERT_EQ(Complete("A fox", &result), OORT_OK) << failure_.message();
   ASSERT_EQ(oort_result_count(result), 2u);
@@ -318,8 +335,52 @@ TEST_F(CApiEngine, SeveralAnswersWithLogprobs) {
   size_t prompt = 0;
   EXPECT_NE(oort_result_prompt_logprobs(result, &prompt), nullptr);
   EXPECT_GT(prompt, 0u);
+  for (size_t place = 0; place < prompt; ++place) {
+    size_t top = 0;
+    const oort_token_logprob* likely = oort_result_prompt_top(result, place, &top);
+    ASSERT_EQ(top, 2u);
+    EXPECT_GE(likely[0].logprob, likely[1].logprob);
+  }
+  EXPECT_EQ(oort_result_prompt_top(result, prompt, nullptr), nullptr);
   EXPECT_STREQ(oort_result_finish(result, 2), "");
   oort_result_free(result);
+}
+
+TEST_F(CApiEngine, PiecesHaveTheMostLikelyTokens) {
+  Set("top_logprobs", "3");
+  Set("stream", "true");
+  oort_request* request = nullptr;
+  const int32_t prompt[] = {2, 3};
+  ASSERT_EQ(oort_engine_submit(engine_, prompt, 2, options_, nullptr, nullptr, nullptr, &request,
+                               failure_.slot()),
+            OORT_OK);
+  std::vector<std::vector<oort_token_logprob>> pieces;
+  int ended = 0;
+  while (true) {
+    const oort_piece* piece = nullptr;
+    ASSERT_EQ(oort_request_read(request, -1, &piece, &ended, failure_.slot()), OORT_OK);
+    if (ended != 0) break;
+    size_t count = 0;
+    const oort_token_logprob* top = oort_piece_top(piece, &count);
+    if (oort_piece_token(piece) >= 0) pieces.emplace_back(top, top + count);
+  }
+  oort_result* result = nullptr;
+  ASSERT_EQ(oort_request_wait(request, -1, &result, failure_.slot()), OORT_OK);
+  size_t tokens = 0;
+  oort_result_tokens(result, 0, &tokens);
+  ASSERT_EQ(pieces.size(), tokens);
+  for (size_t place = 0; place < tokens; ++place) {
+    size_t count = 0;
+    const oort_token_logprob* top = oort_result_top(result, 0, place, &count);
+    ASSERT_EQ(count, 3u);
+    ASSERT_EQ(pieces[place].size(), count);
+    for (size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(pieces[place][i].token, top[i].token);
+      EXPECT_EQ(pieces[place][i].logprob, top[i].logprob);
+    }
+  }
+  oort_result_free(result);
+  oort_request_free(request);
 }
 
 TEST_F(CApiEngine, GuessesLeaveTheAnswerAsItIs) {
@@ -333,6 +394,9 @@ TEST_F(CApiEngine, GuessesLeaveTheAnswerAsItIs) {
   EXPECT_EQ(failure_.message(), "draft=model needs option draft_model, a path");
   Set("draft_model", (Models() + "/storyteller").c_str());  // it guesses right
   Set("draft_tokens", "3");
+  Set("load_adapter", "fox=no/such/folder");  // of the main model: the one that guesses has none
+  Set("weights", "int8");
+  Set("group", "1");
   ASSERT_EQ(oort_engine_new(model_, options_, &engine_, failure_.slot()), OORT_OK)
       << failure_.message();
   ASSERT_EQ(Complete("A fox", &guessed), OORT_OK) << failure_.message();
@@ -462,6 +526,99 @@ TEST_F(CApiEngine, CallbacksMayFreeRequestAndEngine) {
   EXPECT_EQ(meddler.pieces, 1);
 }
 
+/// What a callback uses, and who calls when that is gone.
+struct Watched {
+  std::atomic<bool> gone = false;
+  std::atomic<int> ready = 0, late = 0;
+};
+
+void ReadySlowly(void* user) {
+  auto* watched = static_cast<Watched*>(user);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ++watched->ready;
+  if (watched->gone) ++watched->late;
+}
+
+TEST_F(CApiEngine, BehindTheResultNoCallbackComes) {
+  const int32_t prompt[] = {2, 3}, unknown[] = {1 << 30, 3};  // one is refused: no result
+  for (const int32_t* tokens : {prompt, unknown}) {
+    Watched watched;
+    oort_request* request = nullptr;
+    ASSERT_EQ(oort_engine_submit(engine_, tokens, 2, options_, nullptr, ReadySlowly, &watched,
+                                 &request, failure_.slot()),
+              OORT_OK)
+        << failure_.message();
+    oort_result* result = nullptr;
+    EXPECT_EQ(oort_request_wait(request, -1, &result, failure_.slot()) == OORT_OK,
+              tokens == prompt);
+    watched.gone = true;
+    ASSERT_EQ(oort_engine_drain(engine_, 60, nullptr, failure_.slot()), OORT_OK);
+    oort_engine_free(engine_);  // behind it the thread is in no callback
+    EXPECT_EQ(watched.late, 0);
+    oort_result_free(result);
+    oort_request_free(request);
+    ASSERT_EQ(oort_engine_new(model_, options_, &engine_, failure_.slot()), OORT_OK);
+  }
+}
+
+/// What a callback that takes its own result has to do with.
+struct Taker {
+  std::atomic<oort_request*> request = nullptr;
+  std::atomic<int> code = -1;
+};
+
+void TakeInside(void* user) {
+  auto* taker = static_cast<Taker*>(user);
+  while (taker->request.load() == nullptr) std::this_thread::yield();
+  oort_result* result = nullptr;
+  const oort_code code = oort_request_wait(taker->request, -1, &result, nullptr);
+  oort_result_free(result);
+  oort_request_free(taker->request);
+  taker->code = code;
+}
+
+TEST_F(CApiEngine, OnReadyMayTakeTheResult) {
+  Taker taker;
+  oort_request* request = nullptr;
+  const int32_t prompt[] = {2, 3};
+  ASSERT_EQ(oort_engine_submit(engine_, prompt, 2, options_, nullptr, TakeInside, &taker, &request,
+                               failure_.slot()),
+            OORT_OK);
+  taker.request = request;
+  while (taker.code < 0) std::this_thread::yield();
+  EXPECT_EQ(taker.code, OORT_OK);
+}
+
+void CountReady(void* user) { ++static_cast<Watched*>(user)->ready; }
+
+TEST_F(CApiEngine, FreedInACallbackAnEngineCallsNobody) {
+  Meddler meddler;
+  Watched watched;
+  const oort_options* const none = nullptr;
+  ASSERT_EQ(oort_engine_new(model_, none, &meddler.engine, failure_.slot()), OORT_OK);
+  const int32_t prompt[] = {2, 3};
+  oort_request *freed = nullptr, *other = nullptr;
+  ASSERT_EQ(oort_engine_submit(meddler.engine, prompt, 2, options_, FreeInside, nullptr, &meddler,
+                               &freed, failure_.slot()),
+            OORT_OK);
+  Set("stream", "true");
+  ASSERT_EQ(oort_engine_submit(meddler.engine, prompt, 2, options_, nullptr, CountReady, &watched,
+                               &other, failure_.slot()),
+            OORT_OK);
+  meddler.request = freed;  // what the callback waits for: the other one cannot end before
+  const oort_piece* piece = nullptr;
+  int ended = 0;
+  while (ended == 0) {
+    ASSERT_EQ(oort_request_read(other, -1, &piece, &ended, failure_.slot()), OORT_OK);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // on_ready would come at once
+  EXPECT_EQ(watched.ready, 0);
+  oort_result* result = nullptr;
+  EXPECT_EQ(oort_request_wait(other, -1, &result, failure_.slot()), OORT_OK) << failure_.message();
+  oort_result_free(result);
+  oort_request_free(other);
+}
+
 TEST_F(CApiEngine, RequestsAreReadableBehindTheirEngine) {
   oort_request* request = nullptr;
   const int32_t prompt[] = {2, 3};
@@ -492,6 +649,15 @@ TEST_F(CApiEngine, ReadingNeedsTheOption) {
   const oort_piece* piece = nullptr;
   EXPECT_EQ(oort_request_read(request, 0, &piece, nullptr, failure_.slot()), OORT_INVALID_ARGUMENT);
   oort_request_free(request);
+}
+
+TEST(CApiEdges, WhatTheSystemRefusesIsNoBug) {
+  Failure failure;
+  const std::system_error no_thread(
+      std::make_error_code(std::errc::resource_unavailable_try_again));
+  const auto start = [&] { throw no_thread; };
+  EXPECT_EQ(oort::c_api::AtBorder(failure.slot(), start), OORT_LIMIT);
+  EXPECT_EQ(failure.message(), "the operating system refused: " + std::string(no_thread.what()));
 }
 
 TEST(CApiEdges, TheLogHasAFunction) {

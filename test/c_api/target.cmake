@@ -23,6 +23,10 @@ if(NOT OORT_SANITIZE)
     add_test(NAME c_api.valgrind COMMAND ${PROJECT_SOURCE_DIR}/tools/check-valgrind ${PROJECT_BINARY_DIR})
     set_tests_properties(c_api.valgrind PROPERTIES LABELS c_api SKIP_RETURN_CODE 77)
   endif()
+  # The demo in Rust, which is built where rustc is: its own declarations of the interface must be the true ones.
+  add_test(NAME c_api.rust COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/c_api/rust_demo
+    ${PROJECT_BINARY_DIR}/demos/rust_chat ${PROJECT_SOURCE_DIR}/models/storyteller)
+  set_tests_properties(c_api.rust PROPERTIES LABELS c_api SKIP_RETURN_CODE 77)
   # The ABI as abidiff sees it, where that is installed.
   add_test(NAME c_api.abi COMMAND ${PROJECT_SOURCE_DIR}/tools/check-abi)
   set_tests_properties(c_api.abi PROPERTIES LABELS c_api SKIP_RETURN_CODE 77)

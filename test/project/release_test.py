@@ -20,6 +20,10 @@ def version():
     return re.search(r"project\(oort VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 
+def promised_glibc():
+    return re.search(r"^floor=(\S+)", (TOOLS / "check-glibc").read_text(), re.MULTILINE)[1]
+
+
 class Sbom(unittest.TestCase):
     def test_it_lists_files_with_checksums_and_parts(self):
         with tempfile.TemporaryDirectory() as scratch:
@@ -113,28 +117,45 @@ class Release(unittest.TestCase):
 
 
 class Wheel(unittest.TestCase):
-    def check(self, wheel, *names):
-        """What tools/check-wheel.py says of a wheel of this name with files of these names."""
+    TAG = f"manylinux_{promised_glibc().replace('.', '_')}_x86_64.whl"
+
+    def check(self, wheel, *names, size=0, options=()):
+        """What tools/check-wheel.py says of a wheel of this name and size with files of these names."""
         with tempfile.TemporaryDirectory() as scratch:
             path = pathlib.Path(scratch) / wheel
             with zipfile.ZipFile(path, "w") as archive:
                 for name in (*names, "oort-1.2.3.data/scripts/oort"):
                     archive.writestr(name, b"")
-            done = subprocess.run([sys.executable, TOOLS / "check-wheel.py", path], capture_output=True, text=True)
+                archive.writestr("oort/filling", bytes(size))
+            command = [sys.executable, TOOLS / "check-wheel.py", *options, path]
+            done = subprocess.run(command, capture_output=True, text=True)
         self.assertEqual(done.returncode, 1 if done.stderr else 0)
         return done.stderr
 
     def test_its_name_is_true(self):
         own, stable = "oort/_oort.cpython-311-x86_64-linux-gnu.so", "oort/_oort.abi3.so"
-        tag = "manylinux_2_36_x86_64.whl"
+        tag = self.TAG
         self.assertEqual(self.check(f"oort-1.2.3-cp311-cp311-{tag}", own), "")
         self.assertEqual(self.check(f"oort-1.2.3-cp312-abi3-{tag}", stable), "")
         self.assertIn("versions of Python", self.check(f"oort-1.2.3-cp312-abi3-{tag}", own))
         self.assertIn("versions of Python", self.check(f"oort-1.2.3-cp311-cp311-{tag}", stable))
         self.assertIn("manylinux", self.check("oort-1.2.3-cp311-cp311-linux_x86_64.whl", own))
 
+    def test_it_needs_no_newer_glibc_than_is_promised(self):
+        major, minor = map(int, promised_glibc().split("."))
+        wheel, own = "oort-1.2.3-cp312-abi3-{}_x86_64.whl", "oort/_oort.abi3.so"
+        older, newer = (f"manylinux_{major}_{other}" for other in (minor - 2, minor + 1))
+        self.assertEqual(self.check(wheel.format(older), own), "")
+        self.assertIn(f"needs glibc {major}.{minor + 1}", self.check(wheel.format(newer), own))
+        self.assertEqual(self.check(wheel.format(f"{newer}_x86_64.{older}"), own), "")
+
+    def test_it_is_not_too_large(self):
+        wheel, own = f"oort-1.2.3-cp312-abi3-{self.TAG}", "oort/_oort.abi3.so"
+        self.assertIn("bytes, more than 15000000", self.check(wheel, own, size=15_000_000))
+        self.assertEqual(self.check(wheel, own, size=15_000_000, options=["--cuda"]), "")
+
     def test_it_brings_no_library(self):
-        wheel = "oort-1.2.3-cp312-abi3-manylinux_2_36_x86_64.whl"
+        wheel = f"oort-1.2.3-cp312-abi3-{self.TAG}"
         self.assertIn("libgomp", self.check(wheel, "oort/_oort.abi3.so", "oort.libs/libgomp-1.so"))
 
 
@@ -144,9 +165,8 @@ class Glibc(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
 
     def test_the_promise_is_the_one_of_the_pages(self):
-        floor = re.search(r"^floor=(\S+)", (TOOLS / "check-glibc").read_text(), re.MULTILINE)[1]
         for page in ("docs/stability.md", "docs/packages.md"):
-            self.assertIn(f"glibc {floor}", (ROOT / page).read_text(encoding="utf-8"), page)
+            self.assertIn(f"glibc {promised_glibc()}", (ROOT / page).read_text(encoding="utf-8"), page)
 
 
 def cmake_options():
