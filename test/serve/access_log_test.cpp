@@ -8,8 +8,6 @@
 namespace oort::serve {
 namespace {
 
-using Json = nlohmann::json;
-
 TEST(AccessLog, IsOneLineOfJsonWhateverAClientSends) {
   http::Served served;
   served.method = "GET";
@@ -23,7 +21,7 @@ TEST(AccessLog, IsOneLineOfJsonWhateverAClientSends) {
   const std::chrono::system_clock::time_point now(std::chrono::milliseconds(1'700'000'000'007));
   const std::string line = AccessLine(served, now);
   EXPECT_EQ(line.find('\n'), std::string::npos);
-  const Json json = Json::parse(line);
+  const nlohmann::json json = nlohmann::json::parse(line);
   EXPECT_EQ(json["time"], "2023-11-14T22:13:20.007Z");
   EXPECT_EQ(json["path"], "/a\"b\n\xEF\xBF\xBD");
   EXPECT_EQ(json["peer"], "::1");
