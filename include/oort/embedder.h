@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct EmbedderOptions {
   Precision precision = Precision::kF32;
   Isa isa = DefaultIsa();
   Device device;
+  std::stop_token stop;  ///< of the load, which throws kCancelled then
 };
 
 struct Embeddings {
@@ -60,9 +62,11 @@ class Embedder {
   Embedder(Embedder&&) noexcept;
   Embedder& operator=(Embedder&&) noexcept;
 
-  Embeddings Embed(std::span<const std::string> texts);
+  /// Throws kCancelled where `stop` is triggered before the end.
+  Embeddings Embed(std::span<const std::string> texts, const std::stop_token& stop = {});
   /// The same for tokens, those around a text included.
-  Embeddings EmbedTokens(std::span<const std::vector<int32_t>> texts);
+  Embeddings EmbedTokens(std::span<const std::vector<int32_t>> texts,
+                         const std::stop_token& stop = {});
 
   /// Tokens of a text with those that the model wants around it, max_tokens at most; `truncated`
   /// tells whether there were more.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@ struct RerankerOptions {
   Precision precision = Precision::kF32;
   Isa isa = DefaultIsa();
   Device device;
+  std::stop_token stop;  ///< of the load, which throws kCancelled then
 };
 
 struct RerankScores {
@@ -45,10 +47,12 @@ class Reranker {
   Reranker(Reranker&&) noexcept;
   Reranker& operator=(Reranker&&) noexcept;
 
-  /// Of each text, how well it answers the query.
-  RerankScores Score(std::string_view query, std::span<const std::string> texts);
+  /// Of each text, how well it answers the query. Throws kCancelled where `stop` is triggered
+  /// before the end.
+  RerankScores Score(std::string_view query, std::span<const std::string> texts,
+                     const std::stop_token& stop = {});
   /// The same of pairs of tokens, as Encode makes them.
-  RerankScores ScoreTokens(std::span<const TokenPair> pairs);
+  RerankScores ScoreTokens(std::span<const TokenPair> pairs, const std::stop_token& stop = {});
 
   /// Tokens of a query and a text, max_tokens at most: the longer one is cut first. `truncated`
   /// tells whether there were more.

@@ -25,18 +25,22 @@ class Piece(str):
 
     @property
     def token(self) -> int:
+        """The token that brought the text; -1 for what was held back at the end."""
         return self._about[1]
 
     @property
     def logprob(self) -> Optional[float]:
+        """The token's log-probability, where ``logprobs`` asked for it."""
         return self._about[2]
 
     @property
     def top_logprobs(self) -> Optional[List[Tuple[int, float]]]:
+        """The likeliest tokens of this place with theirs, where ``logprobs`` asked for them."""
         return self._about[3]
 
     @property
     def answer(self) -> int:
+        """Which of several answers (``n``) it is a piece of."""
         return self._about[4]
 
 

@@ -4,9 +4,16 @@ import sys
 from typing import Any, Sequence
 
 
+def library_of(array: Any) -> str:
+    """The library that its class is of, or the nearest of that class's bases which is of one that is known here:
+    programs make classes of their own."""
+    found = [base.__module__.partition(".")[0] for base in type(array).__mro__]
+    return next((name for name in found if name in ("torch", "cupy", "jax", "jaxlib", "numpy")), found[0])
+
+
 def wait_for_producer(array: Any) -> None:
     """Waits until the elements of an array on a GPU are there: who makes them may have only queued that."""
-    library = type(array).__module__.partition(".")[0]
+    library = library_of(array)
     if library == "torch":
         sys.modules["torch"].cuda.current_stream(array.device).synchronize()
     elif library == "cupy":
@@ -23,7 +30,7 @@ def empty_beside(like: Any, shape: Sequence[int], dtype: str) -> Any:
         return torch.empty(tuple(shape), dtype=getattr(torch, dtype), device=like.device)
     if dtype in ("bfloat16", "complex32"):
         return None
-    return sys.modules[type(like).__module__.partition(".")[0]].empty(tuple(shape), dtype)
+    return sys.modules[library_of(like)].empty(tuple(shape), dtype)
 
 
 def moved_beside(like: Any, array: Any) -> Any:
@@ -31,4 +38,4 @@ def moved_beside(like: Any, array: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):
         return array.to(like.device)
-    return sys.modules[type(like).__module__.partition(".")[0]].asarray(array)
+    return sys.modules[library_of(like)].asarray(array)

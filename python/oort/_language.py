@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Language models: answers one by one, streamed, in batches and in tasks; embeddings; tokenizers."""
 import collections
+import numbers
 import os
+import time
 from typing import (
     TYPE_CHECKING, Any, AsyncIterator, Callable, Deque, Dict, Generator, Iterable, Iterator, List, Mapping, Optional,
     Sequence, Tuple, Union,
@@ -9,8 +11,9 @@ from typing import (
 
 from . import _oort
 from ._answers import Piece, Result
-from ._errors import InvalidArgument, Unsupported
+from ._errors import InvalidArgument, Limit, Unsupported
 from ._network import PathLike
+from ._options import entries, pairs, refused
 from ._pictures import ChatTokens, take_pictures
 
 if TYPE_CHECKING:
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 Prompt = Union[str, Sequence[int]]
 Message = Mapping[str, Any]
 Tokenizer = _oort.Tokenizer
+
+# Requests of a batch that the engine has at once: far more than run together, but it looks at each in every step.
+_MOST_UNDER_WAY = 4096
 
 
 class Stream:
@@ -139,10 +145,27 @@ def _form(json: bool, json_schema: Any, regex: Optional[str], grammar: Optional[
         forms.append(("json_schema", json_schema if isinstance(json_schema, str) else _json(json_schema)))
     forms += [(name, text) for name, text in (("regex", regex), ("grammar", grammar)) if text is not None]
     if choices is not None:
-        forms.append(("choice", list(choices)))
+        forms.append(("choices", entries("choices", choices)))
     if len(forms) > 1:
         raise InvalidArgument("an answer keeps to one of json, json_schema, regex, grammar and choices")
     return forms[0] if forms else None
+
+
+def _one_or_many(prompt: Any) -> Tuple[Any, bool]:
+    """What to go on with, and whether that is several texts or lists of tokens."""
+    if isinstance(prompt, str):
+        return prompt, False
+    if hasattr(prompt, "tolist"):  # an array of tokens, or of texts
+        prompt = prompt.tolist()
+    if isinstance(prompt, bytes) or not hasattr(prompt, "__iter__"):
+        raise refused("prompt", prompt, "a text, tokens, or a list of these")
+    if not isinstance(prompt, (list, tuple, Mapping)):
+        prompt = list(prompt)
+    if not isinstance(prompt, Mapping) and prompt and isinstance(prompt[0], numbers.Integral):
+        return prompt, False
+    if isinstance(prompt, Mapping) or any(isinstance(one, Mapping) for one in prompt):
+        raise InvalidArgument("messages are for chat(); generate() takes a text, tokens, or a list of these")
+    return prompt, True
 
 
 class LanguageModel:
@@ -161,6 +184,20 @@ class LanguageModel:
     reuse_prefixes  whether prompts begin with what was read of others; None: unless deterministic
     adapters        LoRA adapters, {name: path}, which requests may name
     progress        called as progress(phase, done, total) while it loads
+
+    draft           who guesses what answers say next, so that they take fewer steps: "ngram", or "model"
+    draft_model     the path of the smaller model that guesses
+    draft_tokens    guesses in a step for each answer; 0: as many as pay
+
+    prompt_chunk    most tokens of a prompt in one step
+    step_tokens     most tokens of a step on a GPU
+    step_seconds    about how long an answer waits for its next token while prompts are read; 0: no limit
+    most_running    requests at a time; others wait
+    most_waiting    requests that may wait, and most_waiting_tokens, of their prompts: more are an `oort.Limit`
+    reserve_cache   start a request only when the cache has room for all of it; None: only where deterministic
+    swap_bytes      host memory for requests that wait in the middle
+
+    What is None is at its default. An encoder has `device` and `threads` alone.
 
     Requests may come from any number of threads and tasks: one engine on a thread of its own computes all of them
     together.
@@ -188,19 +225,52 @@ class LanguageModel:
         reuse_prefixes: Optional[bool] = None,
         adapters: Optional[Mapping[str, PathLike]] = None,
         progress: Optional[Callable[[str, int, int], Any]] = None,
+        draft: Optional[str] = None,
+        draft_model: Optional[PathLike] = None,
+        draft_tokens: Optional[int] = None,
+        prompt_chunk: Optional[int] = None,
+        step_tokens: Optional[int] = None,
+        step_seconds: Optional[float] = None,
+        most_running: Optional[int] = None,
+        most_waiting: Optional[int] = None,
+        most_waiting_tokens: Optional[int] = None,
+        reserve_cache: Optional[bool] = None,
+        swap_bytes: Optional[int] = None,
     ):
         self.path = os.fspath(path)
         self._embedder: Optional["Embedder"] = None
         self._loaded: Any = None
-        if _oort.is_encoder(self.path):
-            self._embedder = Embedder(path, device=device, threads=threads)
-            return
-        self._loaded = _oort.Model(self.path, {
+        options = {
             "device": device, "weights": weights, "group": group, "exact": exact, "threads": threads,
             "cache_tokens": cache_tokens, "kv": kv, "memory_limit": memory_limit, "deterministic": deterministic,
-            "reuse_prefixes": reuse_prefixes, "progress": progress,
-            "adapters": [(name, os.fspath(file)) for name, file in (adapters or {}).items()],
-        })  # fmt: skip
+            "reuse_prefixes": reuse_prefixes, "adapters": adapters, "progress": progress, "draft": draft,
+            "draft_model": draft_model, "draft_tokens": draft_tokens, "prompt_chunk": prompt_chunk,
+            "step_tokens": step_tokens, "step_seconds": step_seconds, "most_running": most_running,
+            "most_waiting": most_waiting, "most_waiting_tokens": most_waiting_tokens, "reserve_cache": reserve_cache,
+            "swap_bytes": swap_bytes,
+        }  # fmt: skip
+        if _oort.is_encoder(self.path):
+            self._refuse_for_encoder(options)
+            self._embedder = Embedder(path, device=device, threads=threads)
+            return
+        if draft_model is not None:
+            options.update(draft="model" if draft is None else draft, draft_model=os.fspath(draft_model))
+        options["adapters"] = [(name, os.fspath(file)) for name, file in pairs("adapters", adapters)]
+        self._loaded = _oort.Model(self.path, options)
+
+    def _refuse_for_encoder(self, options: Mapping[str, Any]) -> None:
+        """What says how answers are computed would be of no effect."""
+        defaults = LanguageModel.__init__.__kwdefaults__
+        given = [
+            name
+            for name, value in options.items()
+            if name not in ("device", "threads") and value is not None and value != defaults[name]
+        ]
+        if given:
+            raise InvalidArgument(
+                f"'{self.path}' is an encoder, for which there is no {', '.join(given)}: it takes device and threads "
+                "(oort.Embedder takes more)"
+            )
 
     @property
     def _model(self) -> Any:
@@ -253,23 +323,29 @@ class LanguageModel:
         n: int = 1,
         best_of: int = 0,
         beams: int = 0,
+        length_penalty: float = 1.0,
+        early_stopping: Union[bool, str] = False,
         json: bool = False,
         json_schema: Any = None,
         regex: Optional[str] = None,
         grammar: Optional[str] = None,
         choices: Optional[Sequence[str]] = None,
         adapter: str = "",
+        cache_salt: str = "",
+        most_draft_tokens: Optional[int] = None,
         priority: int = 0,
         timeout: Optional[float] = None,
     ) -> Any:
-        """Goes on with a text, or with tokens. A list of texts is a batch: its answers are computed together and come
-        as a list.
+        """Goes on with a text, or with tokens (a list or an array of numbers). A list of texts is a batch, of any
+        length: its answers are computed together and come as a list.
 
         With ``stream=True`` it returns a `Stream` at once, which threads and tasks of asyncio iterate over; else it
         returns a `Result`. Without a temperature the likeliest token is always taken. ``logprobs=5`` tells the
         log-probabilities of each token and of the five likeliest; ``json``, ``json_schema`` (a dictionary, text, or a
         class of pydantic), ``regex``, ``grammar`` or ``choices`` hold the answer to a form. ``timeout`` is in seconds:
-        what there is by then is the answer.
+        what there is by then is the answer. Beams divide the log-probability of an answer by its length to the power
+        ``length_penalty``, and end with ``early_stopping`` (True, False or "never") as in transformers. Beginnings of
+        prompts are shared with requests of the same ``cache_salt`` alone. What is None is at its default.
 
         >>> model.generate("Once upon a time", max_tokens=8).finish
         'length'
@@ -281,27 +357,64 @@ class LanguageModel:
         True
         """
         request = {
-            "max_tokens": -1 if max_tokens is None else max_tokens, "min_tokens": min_tokens,
-            "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p,
-            "repetition_penalty": repetition_penalty, "presence_penalty": presence_penalty,
-            "frequency_penalty": frequency_penalty, "logit_bias": list((logit_bias or {}).items()), "seed": seed,
-            "stop": [stop] if isinstance(stop, str) else list(stop), "stop_tokens": list(stop_tokens),
-            "ignore_end": ignore_end, "logprobs": -1 if logprobs is None else logprobs,
-            "prompt_logprobs": -1 if prompt_logprobs is None else prompt_logprobs, "n": n, "best_of": best_of,
-            "beams": beams, "adapter": adapter, "priority": priority, "timeout": timeout, "stream": stream,
-            "form": _form(json, json_schema, regex, grammar, choices),
+            "max_tokens": max_tokens, "min_tokens": min_tokens, "temperature": temperature, "top_k": top_k,
+            "top_p": top_p, "min_p": min_p, "repetition_penalty": repetition_penalty,
+            "presence_penalty": presence_penalty, "frequency_penalty": frequency_penalty,
+            "logit_bias": pairs("logit_bias", logit_bias), "seed": seed, "stop": entries("stop", stop),
+            "stop_tokens": entries("stop_tokens", stop_tokens), "ignore_end": ignore_end, "logprobs": logprobs,
+            "prompt_logprobs": prompt_logprobs, "n": n, "best_of": best_of, "beams": beams,
+            "length_penalty": length_penalty, "early_stopping": early_stopping, "adapter": adapter,
+            "cache_salt": cache_salt, "most_draft_tokens": most_draft_tokens, "priority": priority,
+            "timeout": timeout, "stream": stream, "form": _form(json, json_schema, regex, grammar, choices),
         }  # fmt: skip
-        if isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int)):
-            started = self._submit(prompt, request)
+        given, several = _one_or_many(prompt)
+        if not several:
+            started = self._submit(self._tokens(given), request)
             return started if stream else started.result()
-        if any(isinstance(one, Mapping) for one in prompt):
-            raise InvalidArgument("messages are for chat(); generate() takes a text, tokens, or a list of these")
-        streams = [self._submit(one, request) for one in prompt]
-        return streams if stream else [started.result() for started in streams]
+        if stream:
+            return [self._submit(self._tokens(one), request) for one in given]
+        return self._answer_all(given, request)
 
-    def _submit(self, prompt: Any, request: Mapping[str, Any]) -> Stream:
-        tokens = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        pictures = prompt.pictures if isinstance(prompt, ChatTokens) else []
+    def _answer_all(self, prompts: Sequence[Any], request: Dict[str, Any]) -> List[Result]:
+        """Answers of a batch, in its order. What the engine does not take yet waits until it has finished others."""
+        start, seconds = time.monotonic(), request["timeout"]
+        under_way: Deque[Stream] = collections.deque()
+        results: List[Result] = []
+        try:
+            for prompt in prompts:
+                tokens = self._tokens(prompt)
+                while True:
+                    if len(under_way) >= _MOST_UNDER_WAY:
+                        results.append(under_way.popleft().result())
+                    if isinstance(seconds, (int, float)):  # it counts from the call
+                        request["timeout"] = start + seconds - time.monotonic()
+                    try:
+                        under_way.append(self._submit(tokens, request))
+                        break
+                    except Limit:
+                        if not under_way:
+                            raise
+                        results.append(under_way.popleft().result())
+            while under_way:
+                results.append(under_way.popleft().result())
+        except BaseException:
+            for stream in under_way:
+                stream.cancel()
+            raise
+        return results
+
+    def _tokens(self, prompt: Any) -> List[int]:
+        if isinstance(prompt, ChatTokens):
+            return prompt
+        given, several = _one_or_many(prompt)
+        if isinstance(given, str):
+            return self.tokenizer.encode(given)
+        if several and given:
+            raise refused("a prompt", given, "a text or tokens")
+        return list(given)
+
+    def _submit(self, tokens: List[int], request: Mapping[str, Any]) -> Stream:
+        pictures = tokens.pictures if isinstance(tokens, ChatTokens) else []
         return Stream(self._model.submit({**request, "prompt": tokens, "pictures": pictures}))
 
     def chat(

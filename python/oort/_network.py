@@ -5,6 +5,7 @@ from typing import Any, Callable, Iterable, List, Mapping, NamedTuple, Optional,
 
 from . import _oort
 from ._errors import NotFound
+from ._options import entries
 from ._tables import bytes_text, count_text, table, table_html
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -156,7 +157,7 @@ def load(
     """
     options: Mapping[str, Any] = {
         "device": device, "precision": precision, "threads": threads, "memory_limit": memory_limit, "isa": isa,
-        "conv": conv, "without": list(without), "checksums": checksums, "progress": progress,
+        "conv": conv, "without": entries("without", without), "checksums": checksums, "progress": progress,
     }  # fmt: skip
     files: Tuple[Any, Any] = (param, bin)
     if not isinstance(param, bytes):

@@ -10,7 +10,8 @@ class Network:
 
     def _call_beside(self, *args, **kwargs) -> object: ...
 
-    def run(self, inputs: dict) -> dict: ...
+    def run(self, inputs: dict) -> dict:
+        """Runs the network on {name: array}, and gives {name: array} of its outputs."""
 
     def run_into(self, inputs: object, out: object) -> None: ...
 
@@ -25,13 +26,16 @@ class Network:
     def _outputs(self) -> list: ...
 
     @property
-    def device(self) -> str: ...
+    def device(self) -> str:
+        """Where it runs: "cpu", "cuda:0", …"""
 
     @property
-    def precision(self) -> str: ...
+    def precision(self) -> str:
+        """What products multiply: "f32", "bf16", …"""
 
     @property
-    def threads(self) -> int: ...
+    def threads(self) -> int:
+        """Threads of one call; 0 for as many as the process may use."""
 
 class Tokenizer:
     """
@@ -58,17 +62,26 @@ class Tokenizer:
 
     def __len__(self) -> int: ...
 
-    def piece(self, token: int) -> str: ...
+    def piece(self, token: int) -> str:
+        """
+        A token as the vocabulary spells it ("Ġthe", "▁the"); empty where there is none.
+        """
 
-    def id_of(self, piece: str) -> int | None: ...
+    def id_of(self, piece: str) -> int | None:
+        """The token that the vocabulary spells so; None where there is none."""
 
-    def is_special(self, token: int) -> bool: ...
+    def is_special(self, token: int) -> bool:
+        """
+        Whether it is a token such as the end of a text, which decode() leaves out.
+        """
 
     @property
-    def bos(self) -> int | None: ...
+    def bos(self) -> int | None:
+        """The token that texts begin with; None without one."""
 
     @property
-    def eos(self) -> int | None: ...
+    def eos(self) -> int | None:
+        """The token that texts end with; None without one."""
 
 class Stream:
     def take(self, seconds: float) -> object: ...

@@ -6,10 +6,11 @@ from . import _oort
 
 
 class Meta(NamedTuple):
-    """Shape and dtype of an array that is not there yet."""
+    """Shape and dtype of an array that is not there yet. An operator gets names of dtypes, and may give these, dtypes
+    or classes of numpy's."""
 
     shape: Tuple[int, ...]
-    dtype: str
+    dtype: Any
 
 
 class _Adapter:

@@ -5,6 +5,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 from . import _oort
 from ._network import PathLike, find_files
+from ._options import entries
 
 
 class QuantizeReport(Dict[str, Any]):
@@ -80,8 +81,8 @@ def quantize(
             raise ValueError(f"output would overwrite the network itself: '{read}'")
     options = {
         "recipe": pathlib.Path(recipe).read_text(encoding="utf-8") if recipe is not None else "",
-        "method": method, "dynamic": dynamic, "equalize": equalize, "adaround": adaround, "labels": list(labels),
-        "budget": budget, "threads": threads, "progress": progress,
+        "method": method, "dynamic": dynamic, "equalize": equalize, "adaround": adaround,
+        "labels": entries("labels", labels), "budget": budget, "threads": threads, "progress": progress,
     }  # fmt: skip
     report, text = _oort.quantize(
         *files, _as_samples(samples), _as_samples(test), os.fspath(out), os.fspath(out_bin), options

@@ -57,10 +57,6 @@ def from_torch(
     import shutil
     import tempfile
 
-    try:
-        import torch
-    except ImportError:
-        raise Unsupported("from_torch needs torch: pip install torch") from None
     program = _pnnx()
     inputs = tuple(example) if isinstance(example, (tuple, list)) else (example,)
     arguments = [f"inputshape={_shapes(inputs)}"]
@@ -69,21 +65,30 @@ def from_torch(
         arguments.append(f"inputshape2={_shapes(second)}")
     with tempfile.TemporaryDirectory(prefix="oort") as scratch:
         trace = os.path.join(scratch, "model.pt")
-        was_training = getattr(module, "training", False)
-        try:
-            with torch.no_grad():
-                torch.jit.save(torch.jit.trace(module.eval(), inputs, check_trace=False), trace)
-        except Exception as error:
-            raise Unsupported(f"torch cannot trace the module: {_last_line(str(error))}") from error
-        finally:
-            if was_training:
-                module.train()
+        _trace(module, inputs, trace)
         _convert(program, trace, arguments)
         files = [os.path.join(scratch, name) for name in ("model.pnnx.param", "model.pnnx.bin")]
         if folder is not None:
             os.makedirs(folder, exist_ok=True)
             files = [shutil.copy(file, folder) for file in files]
         return load(files[0], files[1], **options)
+
+
+def _trace(module: Any, inputs: Any, path: str) -> None:
+    """Writes what torch traces of the module as it evaluates, and leaves each part of it in its own mode."""
+    try:
+        import torch
+    except ImportError:
+        raise Unsupported("from_torch needs torch: pip install torch") from None
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        with torch.no_grad():
+            torch.jit.save(torch.jit.trace(module.eval(), inputs, check_trace=False), path)
+    except Exception as error:
+        raise Unsupported(f"torch cannot trace the module: {_last_line(str(error))}") from error
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
 def _convert(program: str, trace: str, arguments: List[str]) -> None:

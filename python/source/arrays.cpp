@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "errors.h"
 #include "oort/error.h"
+#include "options.h"
 
 namespace oort::python {
 namespace {
@@ -134,6 +136,13 @@ void CopyStrided(const nb::ndarray<nb::ro>& array, std::byte* to, size_t item) {
 
 /// A number, a list and so on, said with what to do.
 [[noreturn]] void ThrowNoArray(nb::handle object, std::string_view name) {
+  // An array of numpy, and no number of it, is refused for its elements alone.
+  if (nb::hasattr(object, "__array_interface__") && nb::hasattr(object, "__dlpack__")) {
+    const std::string text = std::string(name) + " is an array of " +
+                             StrOf(nb::repr(object.attr("dtype"))) +
+                             ", which no network takes: convert it first, such as by astype";
+    throw nb::type_error(text.c_str());
+  }
   std::string text = std::string(name) + " is a " + TypeNameOf(object) +
                      ", not an array: pass a numpy array or anything with __dlpack__";
   if (nb::hasattr(object, "requires_grad") && nb::cast<bool>(object.attr("requires_grad"))) {
@@ -169,14 +178,28 @@ nb::object Export(const Tensor& tensor, nb::handle owner) {
   return nb::cast(array, nb::rv_policy::reference);
 }
 
-Framework FrameworkOfModule(const nb::object& module) {
-  std::string text;
-  if (!nb::try_cast(module, text)) return Framework::kNumpy;
-  const std::string_view top = std::string_view(text).substr(0, text.find('.'));
-  if (top == "torch") return Framework::kTorch;
-  if (top == "jax" || top == "jaxlib") return Framework::kJax;
-  if (top == "cupy") return Framework::kCupy;
+/// Whose class it is, or whose the nearest of its bases is: programs make classes of their own.
+Framework FrameworkOfClass(nb::handle type) {
+  for (const nb::handle base : nb::borrow<nb::tuple>(type.attr("__mro__"))) {
+    const std::string module = StrOf(base.attr("__module__"));
+    const std::string_view top = std::string_view(module).substr(0, module.find('.'));
+    if (top == "torch") return Framework::kTorch;
+    if (top == "jax" || top == "jaxlib") return Framework::kJax;
+    if (top == "cupy") return Framework::kCupy;
+  }
   return Framework::kNumpy;
+}
+
+/// numpy.dtype has a name, a class such as numpy.float32 has one as a class, and a dtype of torch
+/// only a text ("torch.float32").
+std::string NameOfType(nb::handle type) {
+  std::string name;
+  for (const char* attribute : {"name", "__name__"}) {
+    if (nb::isinstance<nb::str>(type) || !nb::hasattr(type, attribute)) continue;
+    if (nb::try_cast(type.attr(attribute), name)) return name == "bool_" ? "bool" : name;
+  }
+  name = StrOf(type);
+  return name.substr(name.rfind('.') + 1);
 }
 
 nb::capsule Keep(const Tensor& tensor) {
@@ -193,7 +216,7 @@ Framework FrameworkOf(nb::handle array) {
   static Framework framework = Framework::kNumpy;
   PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(array.ptr()));
   if (type == known) return framework;
-  framework = FrameworkOfModule(nb::handle(type).attr("__module__"));
+  framework = FrameworkOfClass(type);
   Py_XDECREF(std::exchange(known, Py_NewRef(type)));
   return framework;
 }
@@ -279,16 +302,11 @@ nb::object ObjectOf(const Value& value, Framework framework) {
 std::string_view NumpyName(DType dtype) { return dtype == DType::kNull ? "" : RowOf(dtype).numpy; }
 
 DType DTypeOfObject(nb::handle object) {
-  nb::object named = nb::borrow(object);
-  if (!nb::isinstance<nb::str>(named) && nb::hasattr(named, "name")) named = named.attr("name");
-  std::string name;
-  if (nb::try_cast(named, name)) {
-    for (const TypeRow& row : kTypes) {
-      if (row.numpy == name || Name(row.dtype) == name) return row.dtype;
-    }
+  const std::string name = NameOfType(object);
+  for (const TypeRow& row : kTypes) {
+    if (row.numpy == name || Name(row.dtype) == name) return row.dtype;
   }
-  const std::string text = "no dtype of a network: " + nb::cast<std::string>(nb::repr(object));
-  throw nb::value_error(text.c_str());
+  throw Error(ErrorCode::kInvalidArgument, "no dtype of a network: " + ShortReprOf(object));
 }
 
 nb::tuple TupleOf(const Shape& shape) {
@@ -301,7 +319,7 @@ nb::tuple TupleOf(const Shape& shape) {
 
 Shape ShapeOfObject(nb::handle object) {
   Shape shape;
-  for (nb::handle dim : object) shape.Append(nb::cast<int64_t>(dim));
+  for (nb::handle dim : object) shape.Append(As<int64_t>(dim, "a dimension of a shape"));
   return shape;
 }
 

@@ -45,8 +45,8 @@ nb::object ViewOf(const Tensor& tensor, bool writable, nb::handle owner);
 nb::object ObjectOf(const Value& value, Framework framework);
 /// "float32" for f32, as numpy calls it.
 std::string_view NumpyName(DType dtype);
-/// Of a name of numpy's or of ours, or of an object with a `name` (numpy.dtype); throws a
-/// ValueError.
+/// Of a name of numpy's or of ours, or of a dtype or class of numpy's or torch's; throws
+/// kInvalidArgument.
 DType DTypeOfObject(nb::handle object);
 nb::tuple TupleOf(const Shape& shape);
 Shape ShapeOfObject(nb::handle object);

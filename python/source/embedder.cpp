@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "oort/embedder.h"
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -11,22 +8,41 @@
 
 #include "arrays.h"
 #include "embedder.h"
-#include "load.h"
-#include "network.h"
+#include "oort/error.h"
+#include "options.h"
 #include "unlocked.h"
 
 namespace oort::python {
 namespace {
 
-/// Ctrl-C is looked for between so many texts.
-constexpr size_t kTextsAtATime = 256;
+/// So many texts are tokens at a time: their memory does not grow with the list.
+constexpr size_t kTextsAtATime = 4096;
+
+Pooling PoolingOf(const std::string& name) {
+  if (name == "auto") return Pooling::kAuto;
+  if (name == "mean") return Pooling::kMean;
+  if (name == "cls") return Pooling::kCls;
+  throw Error(ErrorCode::kInvalidArgument, "pooling '" + name + "' is not auto, mean or cls");
+}
+
+EmbedderOptions EmbedderOptionsOf(const nb::dict& given) {
+  EmbedderOptions options;
+  SetNamed(options.pooling, given, "pooling", PoolingOf);
+  Set(options.normalize, given, "normalize");
+  Set(options.max_tokens, given, "max_tokens");
+  Set(options.threads, given, "threads");
+  SetNamed(options.precision, given, "precision", PrecisionOf);
+  SetDevice(options.device, given);
+  return options;
+}
 
 /// One at a time uses it; others wait.
 class SharedEmbedder {
  public:
-  SharedEmbedder(const std::string& folder, const EmbedderOptions& options) {
-    RunUnlocked(true, [&](const std::stop_token&) {
-      const ReadingOperators reading;
+  SharedEmbedder(const std::string& folder, const nb::dict& given) {
+    EmbedderOptions options = EmbedderOptionsOf(given);
+    RunUnlocked(true, [&](const std::stop_token& stop) {
+      options.stop = stop;
       embedder_ = std::make_unique<Embedder>(folder, options);
     });
   }
@@ -39,9 +55,8 @@ class SharedEmbedder {
       const std::lock_guard lock(mutex_);
       auto* to = vectors.data<float>();
       for (size_t begin = 0; begin < texts.size(); begin += kTextsAtATime) {
-        if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "the run was cancelled");
         const size_t count = std::min(kTextsAtATime, texts.size() - begin);
-        const Embeddings some = embedder_->Embed(std::span(texts).subspan(begin, count));
+        const Embeddings some = embedder_->Embed(std::span(texts).subspan(begin, count), stop);
         to = std::copy(some.values.begin(), some.values.end(), to);
         tokens += some.tokens;
         truncated += some.truncated;
@@ -57,34 +72,11 @@ class SharedEmbedder {
   std::unique_ptr<Embedder> embedder_;
 };
 
-EmbedderOptions OptionsOf(const nb::dict& options) {
-  EmbedderOptions result;
-  const auto pooling = nb::cast<std::string>(options["pooling"]);
-  if (pooling == "mean") {
-    result.pooling = Pooling::kMean;
-  } else if (pooling == "cls") {
-    result.pooling = Pooling::kCls;
-  } else if (pooling != "auto") {
-    throw Error(ErrorCode::kInvalidArgument, "pooling '" + pooling + "' is not auto, mean or cls");
-  }
-  result.normalize = nb::cast<bool>(options["normalize"]);
-  result.max_tokens = nb::cast<int64_t>(options["max_tokens"]);
-  result.threads = nb::cast<int>(options["threads"]);
-  result.precision = PrecisionOf(nb::cast<std::string>(options["precision"]));
-  result.device = DeviceOfName(nb::cast<std::string>(options["device"]));
-  return result;
-}
-
 }  // namespace
 
 void BindEmbedder(nb::module_& module) {
   nb::class_<SharedEmbedder>(module, "Embedder")
-      .def(
-          "__init__",
-          [](SharedEmbedder* self, const std::string& folder, const nb::dict& options) {
-            new (self) SharedEmbedder(folder, OptionsOf(options));
-          },
-          nb::arg("folder"), nb::arg("options"))
+      .def(nb::init<const std::string&, const nb::dict&>(), nb::arg("folder"), nb::arg("options"))
       .def("embed", &SharedEmbedder::Embed, nb::arg("texts"))
       .def("tokenizer", [](const SharedEmbedder& self) { return self.embedder().tokenizer(); })
       .def_prop_ro("dimensions",

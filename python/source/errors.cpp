@@ -3,6 +3,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <deque>
 #include <string>
 #include <utility>
 
@@ -11,12 +13,20 @@ namespace {
 
 namespace nb = nanobind;
 
-/// The last exception of an operator in Python, until the Error made of it is raised.
-PyObject* last_cause = nullptr;
-std::string& LastText() {
-  static auto* const text = new std::string;
-  return *text;
+/// An exception of Python until the Error made of it is raised.
+struct Cause {
+  std::string text;  ///< that the Error's message holds
+  PyObject* exception;
+};
+
+/// The last few: runs of several threads may fail at once, and of most Errors that never come back
+/// to Python nobody tells. Never destroyed: it holds objects of an interpreter that is gone by
+/// then.
+std::deque<Cause>& Causes() {
+  static auto* const causes = new std::deque<Cause>;
+  return *causes;
 }
+constexpr size_t kMostCauses = 8;
 
 nb::object TextOf(std::string_view text) {
   // What comes from files need not be UTF-8, and a message must not fail for it.
@@ -26,8 +36,38 @@ nb::object TextOf(std::string_view text) {
   return nb::steal(made);
 }
 
+/// Takes over the reference; null, with an error of Python, where there is no text.
+std::string Utf8Of(PyObject* text) {
+  const nb::object held = nb::steal(text);
+  const nb::object bytes =
+      nb::steal(held.is_valid() ? PyUnicode_AsEncodedString(held.ptr(), "utf-8", "backslashreplace")
+                                : nullptr);
+  if (bytes.is_valid()) {
+    return {PyBytes_AsString(bytes.ptr()), static_cast<size_t>(PyBytes_Size(bytes.ptr()))};
+  }
+  PyErr_Clear();
+  return "(without a text)";
+}
+
+/// The exception that this message was made of; null where it is of the engine's own.
+nb::object TakeCause(std::string_view message) {
+  std::deque<Cause>& causes = Causes();
+  const auto found = std::find_if(causes.begin(), causes.end(), [&](const Cause& cause) {
+    return message.find(cause.text) != std::string_view::npos;
+  });
+  if (found == causes.end()) return {};
+  nb::object exception = nb::steal(found->exception);
+  causes.erase(found);
+  return exception;
+}
+
 void Raise(const Error& error) {
   try {
+    nb::object cause = TakeCause(error.what());
+    if (cause.is_valid() && PyErr_GivenExceptionMatches(cause.ptr(), PyExc_Exception) == 0) {
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(cause.ptr())), cause.ptr());
+      return;
+    }
     nb::list problems;
     for (const Problem& problem : error.problems()) {
       problems.append(nb::make_tuple(TextOf(Name(problem.code)), TextOf(problem.message),
@@ -37,10 +77,7 @@ void Raise(const Error& error) {
     const nb::object made =
         nb::module_::import_("oort._errors")
             .attr("make")(TextOf(Name(error.code())), TextOf(error.what()), problems);
-    if (last_cause != nullptr &&
-        std::string_view(error.what()).find(LastText()) != std::string_view::npos) {
-      PyException_SetCause(made.ptr(), std::exchange(last_cause, nullptr));
-    }
+    if (cause.is_valid()) PyException_SetCause(made.ptr(), cause.release().ptr());
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made.ptr())), made.ptr());
   } catch (nb::python_error& other) {
     other.restore();
@@ -49,13 +86,30 @@ void Raise(const Error& error) {
 
 }  // namespace
 
-Error ErrorOf(nb::python_error& raised) {
-  const nb::handle type = raised.type();
-  const auto name = nb::cast<std::string>(type.attr("__name__"));
-  LastText() = name + ": " + nb::cast<std::string>(nb::str(raised.value()));
-  Py_XDECREF(last_cause);
-  last_cause = raised.value().inc_ref().ptr();
-  return {ErrorCode::kInvalidArgument, LastText()};
+std::string StrOf(nb::handle object) noexcept { return Utf8Of(PyObject_Str(object.ptr())); }
+
+std::string ShortReprOf(nb::handle object) noexcept {
+  constexpr Py_ssize_t kMost = 80;
+  const nb::object text = nb::steal(PyObject_Repr(object.ptr()));
+  if (!text.is_valid() || PyUnicode_GetLength(text.ptr()) <= kMost) {
+    return Utf8Of(text.is_valid() ? text.inc_ref().ptr() : nullptr);
+  }
+  return Utf8Of(PyUnicode_Substring(text.ptr(), 0, kMost)) + "…";
+}
+
+Error ErrorOf(nb::python_error& raised, ErrorCode code, const std::string& context) {
+  std::string text = StrOf(raised.type().attr("__name__")) + ": " + StrOf(raised.value());
+  // What ends the program is not what was passed: nobody may try again without it.
+  if (!raised.matches(PyExc_Exception)) code = ErrorCode::kCancelled;
+  if (raised.matches(PyExc_MemoryError)) code = ErrorCode::kOutOfMemory;
+  std::deque<Cause>& causes = Causes();
+  causes.push_front({text, raised.value().inc_ref().ptr()});
+  if (causes.size() > kMostCauses) {
+    PyObject* const oldest = causes.back().exception;
+    causes.pop_back();
+    Py_DECREF(oldest);  // last: it may run anything
+  }
+  return {code, context + text};
 }
 
 void BindErrors(nb::module_&) {

@@ -1,44 +1,32 @@
 // SPDX-License-Identifier: MIT
 #include "language.h"
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "load.h"
-#include "network.h"
+#include "options.h"
 
 namespace oort::python {
 namespace {
 
-/// A keyword of a request or of a model. Python fills in all of them.
-template <typename T>
-T Get(const nb::dict& dict, const char* key) {
-  T value{};
-  if (nb::try_cast(dict[key], value)) return value;
-  const nb::object given = dict[key];
-  throw Error(ErrorCode::kInvalidArgument,
-              std::string(key) + " cannot be " + nb::cast<std::string>(nb::repr(given)));
-}
-
 SamplingOptions SamplingOf(const nb::dict& request) {
   SamplingOptions sampling;
-  sampling.temperature = Get<float>(request, "temperature");
-  sampling.top_k = Get<int64_t>(request, "top_k");
-  sampling.top_p = Get<float>(request, "top_p");
-  sampling.min_p = Get<float>(request, "min_p");
-  sampling.repetition_penalty = Get<float>(request, "repetition_penalty");
-  sampling.presence_penalty = Get<float>(request, "presence_penalty");
-  sampling.frequency_penalty = Get<float>(request, "frequency_penalty");
-  sampling.logit_bias = Get<std::vector<std::pair<int32_t, float>>>(request, "logit_bias");
-  sampling.seed = Get<uint64_t>(request, "seed");
-  sampling.top_logprobs = Get<int>(request, "logprobs");
+  Set(sampling.temperature, request, "temperature");
+  Set(sampling.top_k, request, "top_k");
+  Set(sampling.top_p, request, "top_p");
+  Set(sampling.min_p, request, "min_p");
+  Set(sampling.repetition_penalty, request, "repetition_penalty");
+  Set(sampling.presence_penalty, request, "presence_penalty");
+  Set(sampling.frequency_penalty, request, "frequency_penalty");
+  Set(sampling.logit_bias, request, "logit_bias");
+  Set(sampling.seed, request, "seed");
+  Set(sampling.top_logprobs, request, "logprobs");
   return sampling;
 }
 
@@ -50,23 +38,39 @@ Pictures PicturesOf(const nb::object& list) {
   return pictures;
 }
 
+/// As transformers has it: True, False or "never".
+BeamOptions::Stop BeamStopOf(const nb::object& given) {
+  bool early = false;
+  if (given.is_none() || nb::try_cast(given, early)) {
+    return early ? BeamOptions::kEarly : BeamOptions::kUnlikely;
+  }
+  if (As<std::string>(given, "early_stopping") == "never") return BeamOptions::kImpossible;
+  ThrowCannotBe("early_stopping", given);
+}
+
 GenerateRequest RequestOf(const nb::dict& given) {
   GenerateRequest request;
-  request.prompt = Get<std::vector<int32_t>>(given, "prompt");
-  request.max_tokens = Get<int64_t>(given, "max_tokens");
-  request.min_tokens = Get<int64_t>(given, "min_tokens");
+  Set(request.prompt, given, "prompt");
+  Set(request.max_tokens, given, "max_tokens");
+  Set(request.min_tokens, given, "min_tokens");
   request.sampling = SamplingOf(given);
-  request.stops = Get<std::vector<std::string>>(given, "stop");
-  request.stop_tokens = Get<std::vector<int32_t>>(given, "stop_tokens");
-  request.ignore_end = Get<bool>(given, "ignore_end");
-  request.n = Get<int64_t>(given, "n");
-  request.best_of = Get<int64_t>(given, "best_of");
-  request.beams.width = Get<int64_t>(given, "beams");
-  request.prompt_logprobs = Get<int>(given, "prompt_logprobs");
-  request.priority = Get<int>(given, "priority");
-  request.adapter = Get<std::string>(given, "adapter");
+  Set(request.stops, given, "stop");
+  Set(request.stop_tokens, given, "stop_tokens");
+  Set(request.ignore_end, given, "ignore_end");
+  Set(request.n, given, "n");
+  Set(request.best_of, given, "best_of");
+  Set(request.beams.width, given, "beams");
+  Set(request.beams.length_penalty, given, "length_penalty");
+  request.beams.stop = BeamStopOf(given["early_stopping"]);
+  Set(request.prompt_logprobs, given, "prompt_logprobs");
+  Set(request.priority, given, "priority");
+  Set(request.adapter, given, "adapter");
+  Set(request.cache_salt, given, "cache_salt");
+  Set(request.draft_tokens, given, "most_draft_tokens");
   request.pictures = PicturesOf(given["pictures"]);
-  if (const auto seconds = Get<std::optional<double>>(given, "timeout")) {
+  std::optional<double> seconds;
+  Set(seconds, given, "timeout");
+  if (seconds) {
     request.deadline = std::chrono::steady_clock::now() +
                        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                            std::chrono::duration<double>(std::min(std::max(*seconds, 0.0), 1e9)));
@@ -76,38 +80,76 @@ GenerateRequest RequestOf(const nb::dict& given) {
 
 GrammarSpec SpecOf(const nb::object& form) {
   const auto kind = nb::cast<std::string>(form[0]);
-  if (kind == "choice") return GrammarSpec::Choice(nb::cast<std::vector<std::string>>(form[1]));
-  const auto text = nb::cast<std::string>(form[1]);
+  const nb::object given = form[1];
   if (kind == "json") return GrammarSpec::JsonObject();
+  if (kind == "choices") return GrammarSpec::Choice(As<std::vector<std::string>>(given, kind));
+  const auto text = As<std::string>(given, kind);
   if (kind == "json_schema") return GrammarSpec::JsonSchema(text);
   if (kind == "regex") return GrammarSpec::Regex(text);
   return GrammarSpec::Gbnf(text);
 }
 
-std::shared_ptr<Model> LoadModel(const std::string& path, const nb::dict& options) {
-  LanguageModelOptions load;
-  load.device = DeviceOfName(Get<std::string>(options, "device"));
-  load.weights = Get<std::string>(options, "weights");
-  load.group = Get<int64_t>(options, "group");
-  load.exact = Get<std::optional<bool>>(options, "exact");
-  for (auto& [name, file] :
-       Get<std::vector<std::pair<std::string, std::string>>>(options, "adapters")) {
-    load.adapters.push_back({std::move(name), std::move(file)});
+LanguageModelOptions ModelOptionsOf(const nb::dict& given) {
+  LanguageModelOptions options;
+  SetDevice(options.device, given);
+  Set(options.weights, given, "weights");
+  Set(options.group, given, "group");
+  Set(options.exact, given, "exact");
+  std::vector<std::pair<std::string, std::string>> adapters;
+  Set(adapters, given, "adapters");
+  for (auto& [name, file] : adapters) {
+    options.adapters.push_back({std::move(name), std::move(file)});
   }
-  load.progress = ProgressOf(options["progress"]);
-  EngineLoopOptions engine;
-  engine.engine.threads = Get<int>(options, "threads");
-  engine.engine.cache_tokens = Get<int64_t>(options, "cache_tokens");
-  engine.engine.memory_limit = Get<size_t>(options, "memory_limit");
-  engine.engine.deterministic = Get<bool>(options, "deterministic");
-  engine.engine.reuse_prefixes = Get<std::optional<bool>>(options, "reuse_prefixes");
-  const auto kv = Get<std::string>(options, "kv");
-  if (!kv.empty()) engine.engine.kv = KvTypeOf(kv);
+  options.progress = ProgressOf(given["progress"]);
+  return options;
+}
+
+EngineLoopOptions EngineOptionsOf(const nb::dict& given) {
+  EngineLoopOptions loop;
+  // One program's own requests: who has read so many prompts already has the memory for them.
+  loop.most_waiting = loop.most_waiting_tokens = std::numeric_limits<int64_t>::max();
+  Set(loop.most_waiting, given, "most_waiting");
+  Set(loop.most_waiting_tokens, given, "most_waiting_tokens");
+  EngineOptions& engine = loop.engine;
+  Set(engine.threads, given, "threads");
+  Set(engine.cache_tokens, given, "cache_tokens");
+  SetNamed(engine.kv, given, "kv", [](const std::string& name) {
+    return name.empty() ? std::optional<KvType>() : KvTypeOf(name);
+  });
+  Set(engine.memory_limit, given, "memory_limit");
+  Set(engine.deterministic, given, "deterministic");
+  Set(engine.reuse_prefixes, given, "reuse_prefixes");
+  Set(engine.prompt_chunk, given, "prompt_chunk");
+  Set(engine.step_tokens, given, "step_tokens");
+  Set(engine.step_seconds, given, "step_seconds");
+  Set(engine.most_running, given, "most_running");
+  Set(engine.reserve_cache, given, "reserve_cache");
+  Set(engine.swap_bytes, given, "swap_bytes");
+  Set(engine.draft.tokens, given, "draft_tokens");
+  SetNamed(engine.draft.source, given, "draft", [](const std::string& name) {
+    if (name == "ngram") return DraftOptions::kNgram;
+    if (name == "model") return DraftOptions::kModel;
+    if (name.empty() || name == "none") return DraftOptions::kNone;
+    throw Error(ErrorCode::kInvalidArgument, "draft '" + name + "' is not none, ngram or model");
+  });
+  return loop;
+}
+
+std::shared_ptr<Model> LoadModel(const std::string& path, const nb::dict& options) {
+  LanguageModelOptions load = ModelOptionsOf(options);
+  EngineLoopOptions engine = EngineOptionsOf(options);
+  std::string drafts;
+  Set(drafts, options, "draft_model");
+  if (drafts.empty() != (engine.engine.draft.source != DraftOptions::kModel)) {
+    throw Error(ErrorCode::kInvalidArgument, "draft=\"model\" and draft_model go together");
+  }
   std::shared_ptr<const LanguageModel> model;
   RunUnlocked(true, [&](const std::stop_token& stop) {
-    const ReadingOperators reading;
     load.stop = stop;
     model = LanguageModel::Load(path, load);
+    if (drafts.empty()) return;
+    load.adapters.clear();  // they are of the model itself
+    engine.engine.draft.model = LanguageModel::Load(drafts, load);
   });
   return std::make_shared<Model>(std::move(model), engine);
 }
@@ -134,11 +176,11 @@ nb::dict InfoOf(const Model& self) {
 
 ChatInputs ChatInputsOf(const nb::dict& chat) {
   ChatInputs inputs;
-  inputs.messages = Get<std::string>(chat, "messages");
-  inputs.tools = Get<std::string>(chat, "tools");
-  inputs.documents = Get<std::string>(chat, "documents");
-  inputs.variables = Get<std::string>(chat, "variables");
-  inputs.continue_final_message = Get<bool>(chat, "continue_final_message");
+  Set(inputs.messages, chat, "messages");
+  Set(inputs.tools, chat, "tools");
+  Set(inputs.documents, chat, "documents");
+  Set(inputs.variables, chat, "variables");
+  Set(inputs.continue_final_message, chat, "continue_final_message");
   inputs.add_generation_prompt = !inputs.continue_final_message;
   return inputs;
 }
@@ -213,14 +255,19 @@ Its path is a GGUF file, a tokenizer.json, a sentencepiece model, or a folder wi
           },
           nb::arg("tokens"), nb::kw_only(), nb::arg("skip_special") = true, "The text of tokens.")
       .def("__len__", &Tokenizer::size)
-      .def("piece", &Tokenizer::Piece, nb::arg("token"))
-      .def("id_of", &Tokenizer::IdOf, nb::arg("piece"))
-      .def("is_special", &Tokenizer::IsSpecial, nb::arg("token"))
-      .def_prop_ro("bos", &Tokenizer::bos)
-      .def_prop_ro("eos", &Tokenizer::eos);
+      .def("piece", &Tokenizer::Piece, nb::arg("token"),
+           "A token as the vocabulary spells it (\"Ġthe\", \"▁the\"); empty where there is none.")
+      .def("id_of", &Tokenizer::IdOf, nb::arg("piece"),
+           "The token that the vocabulary spells so; None where there is none.")
+      .def("is_special", &Tokenizer::IsSpecial, nb::arg("token"),
+           "Whether it is a token such as the end of a text, which decode() leaves out.")
+      .def_prop_ro("bos", &Tokenizer::bos, "The token that texts begin with; None without one.")
+      .def_prop_ro("eos", &Tokenizer::eos, "The token that texts end with; None without one.");
 }
 
 }  // namespace
+
+Model::~Model() { LetGo(engine_); }
 
 std::shared_ptr<EngineThread> Model::Engine() {
   const std::lock_guard lock(mutex_);
@@ -251,8 +298,9 @@ std::unique_ptr<Stream> Model::Submit(const nb::dict& given) {
   request.constraint = Constraint(given["form"]);
   std::shared_ptr<EngineThread> engine;
   RunUnlocked(false, [&](const std::stop_token&) { engine = Engine(); });
-  return std::make_unique<Stream>(std::move(engine), std::move(request),
-                                  Get<bool>(given, "stream"));
+  bool pieces = false;
+  Set(pieces, given, "stream");
+  return std::make_unique<Stream>(std::move(engine), std::move(request), pieces);
 }
 
 PictureHandle Model::ReadPicture(const nb::object& given) {
@@ -267,10 +315,11 @@ PictureHandle Model::ReadPicture(const nb::object& given) {
 
 nb::dict Model::Stats() const {
   EngineStats stats;
-  {
+  RunUnlocked(false, [&](const std::stop_token&) {
     const std::lock_guard lock(mutex_);
-    if (engine_) stats = engine_->stats();
-  }
+    // The locks of one before a fork may be held by a thread that is gone.
+    if (engine_ && !engine_->IsForked()) stats = engine_->stats();
+  });
   nb::dict dict;
   dict["waiting"] = stats.waiting;
   dict["running"] = stats.running;

@@ -25,6 +25,9 @@ class Model {
  public:
   Model(std::shared_ptr<const LanguageModel> model, const EngineLoopOptions& options)
       : model_(std::move(model)), options_(options) {}
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
 
   const LanguageModel& model() const { return *model_; }
   std::unique_ptr<Stream> Submit(const nb::dict& request);

@@ -23,15 +23,5 @@ LoadedNetwork LoadNetwork(nanobind::handle param, nanobind::handle bin,
 Graph ReadNetwork(nanobind::handle param, nanobind::handle bin);
 /// A function of Python that is told how far a load has come; empty for None.
 ProgressFunction ProgressOf(nanobind::handle function);
-/// While it lives, operators may be looked up, and none can be added.
-class ReadingOperators {
- public:
-  ReadingOperators();
-  ~ReadingOperators();
-  ReadingOperators(const ReadingOperators&) = delete;
-  ReadingOperators& operator=(const ReadingOperators&) = delete;
-};
-/// Adds an operator when nobody reads them.
-void AddOperator(OperatorSchema schema, LayerCreator creator, bool replace);
 
 }  // namespace oort::python

@@ -6,11 +6,11 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
-#include <charconv>
 #include <chrono>
 
 #include "load.h"
 #include "oort/profile.h"
+#include "options.h"
 #include "unlocked.h"
 
 namespace oort::python {
@@ -97,19 +97,6 @@ std::vector<Tensor> MetasOf(const RuntimeGraph& graph, const nb::object& inputs)
 
 }  // namespace
 
-Device DeviceOfName(const std::string& name) {
-  if (name == "cpu") return Device::Cpu();
-  if (name == "cuda") return Device::Cuda(0);
-  constexpr std::string_view kPrefix = "cuda:";
-  if (name.starts_with(kPrefix)) {
-    int index = -1;
-    const char* const end = name.data() + name.size();
-    const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, index);
-    if (error == std::errc() && rest == end && index >= 0) return Device::Cuda(index);
-  }
-  throw Error(ErrorCode::kInvalidArgument, "device '" + name + "' is not cpu, cuda or cuda:N");
-}
-
 std::unique_ptr<Session> Network::Take() {
   {
     const std::lock_guard lock(mutex_);
@@ -155,7 +142,7 @@ std::vector<nb::handle> Network::InOrder(const nb::args& args, const nb::kwargs&
   }
   for (size_t i = 0; i < args.size(); ++i) inputs[i] = args[i];
   for (const auto& [key, value] : kwargs) {
-    const auto name = nb::cast<std::string>(key);
+    const auto name = As<std::string>(key, "the name of an input");
     const int index = FindInput(ports, name);
     if (index < 0) {
       throw Error(ErrorCode::kNotFound,
@@ -231,10 +218,12 @@ nb::object Network::RunBeside(const Given& given) {
       return arrays.size() == 1 ? nb::object(arrays[0]) : nb::object(nb::tuple(arrays));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidArgument) throw;
-      shapes_vary_ = true;  // if it is something else, the run below tells
     }
   }
   const std::vector<Value> results = Compute(given.values);
+  // Without places for the results it runs: they did not fit. What was wrong for another reason is
+  // so again, and has been thrown.
+  if (!options.outputs.empty()) shapes_vary_ = true;
   RememberResults(given.values, results);
   const Framework host =
       given.framework == Framework::kTorch ? Framework::kTorch : Framework::kNumpy;
@@ -400,15 +389,21 @@ void BindNetwork(nb::module_& module) {
           nb::arg("param"), nb::arg("bin").none(), nb::arg("options"))
       .def("__call__", &Network::Call)
       .def("_call_beside", &Network::CallBeside)
-      .def("run", &Network::Run, nb::arg("inputs"))
+      .def("run", &Network::Run, nb::arg("inputs"),
+           "Runs the network on {name: array}, and gives {name: array} of its outputs.")
       .def("run_into", &Network::RunInto, nb::arg("inputs"), nb::arg("out"))
       .def("_measure", &Network::Measure, nb::arg("inputs"), nb::arg("runs"))
       .def("_info", &Network::Info, nb::arg("inputs").none())
       .def_prop_ro("_inputs", [](const Network& self) { return ListOf(self.graph()->inputs()); })
       .def_prop_ro("_outputs", [](const Network& self) { return ListOf(self.graph()->outputs()); })
-      .def_prop_ro("device", [](const Network& self) { return self.graph()->device().ToString(); })
-      .def_prop_ro("precision", [](const Network& self) { return Name(self.graph()->precision()); })
-      .def_prop_ro("threads", &Network::threads);
+      .def_prop_ro(
+          "device", [](const Network& self) { return self.graph()->device().ToString(); },
+          "Where it runs: \"cpu\", \"cuda:0\", …")
+      .def_prop_ro(
+          "precision", [](const Network& self) { return Name(self.graph()->precision()); },
+          "What products multiply: \"f32\", \"bf16\", …")
+      .def_prop_ro("threads", &Network::threads,
+                   "Threads of one call; 0 for as many as the process may use.");
 }
 
 }  // namespace oort::python

@@ -83,7 +83,5 @@ class Network {
 };
 
 void BindNetwork(nb::module_& module);
-/// "cpu", "cuda", "cuda:1"; throws kInvalidArgument.
-Device DeviceOfName(const std::string& name);
 
 }  // namespace oort::python

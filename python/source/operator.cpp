@@ -6,32 +6,16 @@
 
 #include <memory>
 #include <string>
+#include <typeinfo>
 #include <utility>
 
 #include "arrays.h"
 #include "errors.h"
-#include "load.h"
+#include "oort/layer.h"
 #include "unlocked.h"
 
 namespace oort::python {
 namespace {
-
-/// A reference that any thread may give up, and that the end of the interpreter makes nobody's.
-class SharedObject {
- public:
-  explicit SharedObject(nb::object object) : object_(object.release().ptr()) {}
-  ~SharedObject() {
-    if (IsExiting()) return;
-    const Locked locked;
-    Py_DECREF(object_);
-  }
-  SharedObject(const SharedObject&) = delete;
-  SharedObject& operator=(const SharedObject&) = delete;
-  nb::handle get() const { return object_; }
-
- private:
-  PyObject* object_;
-};
 
 /// Runs `body` with Python's lock; what it raises becomes an Error, which remembers its cause.
 template <typename Body>
@@ -41,6 +25,11 @@ auto InPython(const Body& body) {
     return body();
   } catch (nb::python_error& error) {
     throw ErrorOf(error);
+  } catch (const nb::builtin_exception& error) {  // nanobind's, which are none of Python's yet
+    throw Error(ErrorCode::kInvalidArgument, error.what());
+  } catch (const std::bad_cast&) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "something that goes to Python or comes from there is of no type that fits");
   }
 }
 
@@ -114,10 +103,15 @@ void Register(const std::string& type, const std::string& doc, nb::object factor
   schema.FreeInputs().Open().Outputs(1, -1);
   // The registry is never destroyed before the interpreter, so neither is what it holds.
   auto* const held = new SharedObject(std::move(factory));
-  AddOperator(
-      std::move(schema),
-      [held](const LayerInit& init) { return std::make_unique<PythonLayer>(init, held->get()); },
-      replace);
+  LayerCreator creator = [held](const LayerInit& init) {
+    return std::make_unique<PythonLayer>(init, held->get());
+  };
+  LayerRegistry& registry = LayerRegistry::Global();
+  if (replace) {
+    registry.Replace(std::move(schema), std::move(creator));
+  } else {
+    registry.Add(std::move(schema), std::move(creator));
+  }
 }
 
 }  // namespace

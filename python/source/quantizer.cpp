@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "quantizer.h"
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +9,7 @@
 #include "arrays.h"
 #include "load.h"
 #include "oort/pnnx.h"
+#include "options.h"
 #include "quantize/quantize.h"
 #include "unlocked.h"
 
@@ -50,9 +47,10 @@ class ArraySamples {
 
 quantize::Recipe RecipeOf(const nb::dict& options) {
   quantize::Recipe recipe;
-  const auto text = nb::cast<std::string>(options["recipe"]);
+  std::string text, method = "auto";
+  Set(text, options, "recipe");
   if (!text.empty()) recipe = quantize::ParseRecipe(text);
-  const auto method = nb::cast<std::string>(options["method"]);
+  Set(method, options, "method");
   if (method != "auto") {
     recipe.method = quantize::MethodOf(method);
     if (!recipe.method) {
@@ -61,9 +59,15 @@ quantize::Recipe RecipeOf(const nb::dict& options) {
           "method '" + method + "' is not auto, minmax, moving-average, percentile, kl or mse");
     }
   }
-  recipe.dynamic |= nb::cast<bool>(options["dynamic"]);
-  recipe.equalize |= nb::cast<bool>(options["equalize"]);
-  recipe.adaround |= nb::cast<bool>(options["adaround"]);
+  // What a recipe turns on stays on.
+  const auto turn_on = [&](bool& member, const char* key) {
+    bool on = false;
+    Set(on, options, key);
+    member |= on;
+  };
+  turn_on(recipe.dynamic, "dynamic");
+  turn_on(recipe.equalize, "equalize");
+  turn_on(recipe.adaround, "adaround");
   return recipe;
 }
 
@@ -103,13 +107,12 @@ nb::tuple Quantize(nb::handle param, nb::handle bin, const nb::list& samples, co
   work.recipe = RecipeOf(options);
   work.samples = calibrate.Get();
   work.test = judge.Get();
-  work.labels = nb::cast<std::vector<int64_t>>(options["labels"]);
-  work.budget = nb::cast<std::optional<double>>(options["budget"]);
-  work.threads = nb::cast<int>(options["threads"]);
+  Set(work.labels, options, "labels");
+  Set(work.budget, options, "budget");
+  Set(work.threads, options, "threads");
   work.watcher.progress = ProgressOf(options["progress"]);
   std::optional<quantize::QuantizeResult> result;
   RunUnlocked(true, [&](const std::stop_token& stop) {
-    const ReadingOperators reading;
     work.watcher.stop = stop;
     result = quantize::Quantize(std::move(graph), work);
     WritePnnx(result->graph, to_param, to_bin);

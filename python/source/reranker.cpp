@@ -1,35 +1,32 @@
 // SPDX-License-Identifier: MIT
 #include "oort/reranker.h"
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
+#include <algorithm>
 #include <memory>
 #include <mutex>
 
-#include "load.h"
-#include "network.h"
+#include "options.h"
 #include "reranker.h"
 #include "unlocked.h"
 
 namespace oort::python {
 namespace {
 
-/// Ctrl-C is looked for between so many texts.
-constexpr size_t kPairsAtATime = 256;
+/// So many texts are tokens at a time: their memory does not grow with the list.
+constexpr size_t kPairsAtATime = 4096;
 
 /// One at a time uses it; others wait.
 class SharedReranker {
  public:
   SharedReranker(const std::string& folder, const nb::dict& given) {
     RerankerOptions options;
-    options.raw_scores = nb::cast<bool>(given["raw_scores"]);
-    options.max_tokens = nb::cast<int64_t>(given["max_tokens"]);
-    options.threads = nb::cast<int>(given["threads"]);
-    options.precision = PrecisionOf(nb::cast<std::string>(given["precision"]));
-    options.device = DeviceOfName(nb::cast<std::string>(given["device"]));
-    RunUnlocked(true, [&](const std::stop_token&) {
-      const ReadingOperators reading;
+    Set(options.raw_scores, given, "raw_scores");
+    Set(options.max_tokens, given, "max_tokens");
+    Set(options.threads, given, "threads");
+    SetNamed(options.precision, given, "precision", PrecisionOf);
+    SetDevice(options.device, given);
+    RunUnlocked(true, [&](const std::stop_token& stop) {
+      options.stop = stop;
       reranker_ = std::make_unique<Reranker>(folder, options);
     });
   }
@@ -39,9 +36,9 @@ class SharedReranker {
     RunUnlocked(true, [&](const std::stop_token& stop) {
       const std::lock_guard lock(mutex_);
       for (size_t begin = 0; begin < texts.size(); begin += kPairsAtATime) {
-        if (stop.stop_requested()) throw Error(ErrorCode::kCancelled, "the run was cancelled");
         const size_t count = std::min(kPairsAtATime, texts.size() - begin);
-        const auto some = reranker_->Score(query, std::span(texts).subspan(begin, count)).values;
+        const auto part = std::span(texts).subspan(begin, count);
+        const auto some = reranker_->Score(query, part, stop).values;
         scores.insert(scores.end(), some.begin(), some.end());
       }
     });

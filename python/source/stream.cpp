@@ -84,6 +84,15 @@ void EngineThread::End() {
   loop_.reset();
 }
 
+void LetGo(std::shared_ptr<EngineThread>& engine) {
+  if (engine.use_count() != 1) {
+    engine.reset();
+    return;
+  }
+  const Unlocked unlocked;
+  engine.reset();
+}
+
 Stream::Queue::~Queue() {
   if (descriptor >= 0) close(descriptor);
 }
@@ -142,12 +151,13 @@ Stream::Stream(std::shared_ptr<EngineThread> engine, GenerateRequest request, bo
 }
 
 Stream::~Stream() {
-  if (!engine_->IsForked()) {
+  if (engine_->IsForked()) {
+    // Its locks may be held by a thread that is gone.
+    static_cast<void>(new EngineLoop::Request(std::move(request_)));
+  } else {
     request_.Cancel();
-    return;
   }
-  // Its locks may be held by a thread that is gone.
-  static_cast<void>(new EngineLoop::Request(std::move(request_)));
+  LetGo(engine_);
 }
 
 template <typename Ready>

@@ -40,6 +40,10 @@ class EngineThread final : public EndsAtExit {
   std::unique_ptr<EngineLoop> loop_;  // null behind End
 };
 
+/// Lets go of an engine with Python's lock held. The last one who does waits for its thread, which
+/// may be in a step that calls an operator of Python: the lock is free meanwhile.
+void LetGo(std::shared_ptr<EngineThread>& engine);
+
 /// Thread contract: one thread of Python at a time takes from it.
 class Stream {
  public:

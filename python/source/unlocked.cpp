@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "oort/error.h"
+
 namespace oort::python {
 namespace {
 
@@ -165,13 +167,22 @@ Unlocked::~Unlocked() {
 
 Locked::Locked() {
   if (exiting && !IsMainThread()) {
-    --outside;
-    StayForever();
+    throw Error(ErrorCode::kCancelled, "the interpreter is ending");
   }
   state_ = PyGILState_Ensure();
 }
 
 Locked::~Locked() { PyGILState_Release(state_); }
+
+SharedObject::~SharedObject() {
+  if (IsExiting()) return;
+  try {
+    const Locked locked;
+    Py_DECREF(object_);
+  } catch (const Error&) {
+    // The end has begun meanwhile.
+  }
+}
 
 bool IsExiting() { return exiting; }
 

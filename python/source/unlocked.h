@@ -27,7 +27,9 @@ class Unlocked {
   PyThreadState* state_;
 };
 
-/// The opposite, for a function of Python that the engine calls, on any thread.
+/// The opposite, for a function of Python that the engine calls, on any thread. Throws kCancelled
+/// where the interpreter ends: who waits for the thread, as that end does for an engine's, must not
+/// wait forever.
 class Locked {
  public:
   Locked();
@@ -37,6 +39,19 @@ class Locked {
 
  private:
   PyGILState_STATE state_;
+};
+
+/// A reference that any thread may give up, and that the end of the interpreter makes nobody's.
+class SharedObject {
+ public:
+  explicit SharedObject(nb::object object) : object_(object.release().ptr()) {}
+  ~SharedObject();
+  SharedObject(const SharedObject&) = delete;
+  SharedObject& operator=(const SharedObject&) = delete;
+  nb::handle get() const { return object_; }
+
+ private:
+  PyObject* object_;
 };
 
 /// Whether the interpreter has begun to end: objects of Python are then let be.

@@ -86,14 +86,15 @@ struct Embedder::Impl {
                          .threads = given.threads,
                          .precision = given.precision,
                          .isa = given.isa,
-                         .device = given.device}),
+                         .device = given.device,
+                         .stop = given.stop}),
         pooling(ReadPooling(folder, given.pooling)),
         max_tokens(ReadMaxTokens(folder, given.max_tokens, encoder.most_tokens())) {
     CheckModules(folder);
     encoder.SetLongest(max_tokens);
     FindFrame();
     const std::vector<int32_t> probe = tokenizer.Encode("a");
-    dimensions = Run({&probe, 1}).dimensions;
+    dimensions = Run({&probe, 1}, given.stop).dimensions;
   }
 
   /// What the tokenizer puts around a text.
@@ -118,7 +119,7 @@ struct Embedder::Impl {
     return ids;
   }
 
-  Embeddings Run(std::span<const std::vector<int32_t>> texts);
+  Embeddings Run(std::span<const std::vector<int32_t>> texts, const std::stop_token& stop);
   void Take(const TextBatch& batch, std::span<const std::vector<int32_t>> texts,
             const Tensor& output, Embeddings& result) const;
 };
@@ -167,11 +168,12 @@ void Embedder::Impl::Take(const TextBatch& batch, std::span<const std::vector<in
   }
 }
 
-Embeddings Embedder::Impl::Run(std::span<const std::vector<int32_t>> texts) {
+Embeddings Embedder::Impl::Run(std::span<const std::vector<int32_t>> texts,
+                               const std::stop_token& stop) {
   Embeddings result;
   result.dimensions = dimensions;
   for (const auto& ids : texts) CheckEncoderTokens(ids, max_tokens, tokenizer);
-  encoder.Run(texts, {}, [&](const TextBatch& batch, const Tensor& output) {
+  encoder.Run(texts, {}, stop, [&](const TextBatch& batch, const Tensor& output) {
     Take(batch, texts, output, result);
   });
   return result;
@@ -199,7 +201,7 @@ std::vector<int32_t> Embedder::Encode(std::string_view text, bool* truncated) co
   });
 }
 
-Embeddings Embedder::Embed(std::span<const std::string> texts) {
+Embeddings Embedder::Embed(std::span<const std::string> texts, const std::stop_token& stop) {
   return Guarded([&] {
     std::vector<std::vector<int32_t>> ids;
     ids.reserve(texts.size());
@@ -209,14 +211,15 @@ Embeddings Embedder::Embed(std::span<const std::string> texts) {
       ids.push_back(Encode(text, &truncated));
       cut += truncated;
     }
-    Embeddings result = impl_->Run(ids);
+    Embeddings result = impl_->Run(ids, stop);
     result.truncated = cut;
     return result;
   });
 }
 
-Embeddings Embedder::EmbedTokens(std::span<const std::vector<int32_t>> texts) {
-  return Guarded([&] { return impl_->Run(texts); });
+Embeddings Embedder::EmbedTokens(std::span<const std::vector<int32_t>> texts,
+                                 const std::stop_token& stop) {
+  return Guarded([&] { return impl_->Run(texts, stop); });
 }
 
 int64_t Embedder::dimensions() const { return impl_->dimensions; }

@@ -38,7 +38,8 @@ struct Reranker::Impl {
                          .precision = options.precision,
                          .isa = options.isa,
                          .device = options.device,
-                         .with_head = true}),
+                         .with_head = true,
+                         .stop = options.stop}),
         raw(options.raw_scores || encoder.config().raw_scores),
         max_tokens(ReadMaxTokens(folder, options.max_tokens, encoder.most_tokens())) {
     encoder.SetLongest(max_tokens);
@@ -47,7 +48,7 @@ struct Reranker::Impl {
       throw Error(ErrorCode::kInvalidArgument, "max_tokens leaves no room for two texts");
     }
     const TokenPair probe = tokenizer.JoinPair({}, {});
-    Score({&probe, 1});  // a head that does not fit is known before the first query
+    Score({&probe, 1}, options.stop);  // a head that does not fit is known before the first query
   }
 
   /// Throws where the model has no such type.
@@ -68,7 +69,7 @@ struct Reranker::Impl {
     }
   }
 
-  RerankScores Score(std::span<const TokenPair> pairs) {
+  RerankScores Score(std::span<const TokenPair> pairs, const std::stop_token& stop) {
     RerankScores result;
     std::vector<std::vector<int32_t>> ids, types;
     for (const TokenPair& pair : pairs) {
@@ -78,7 +79,7 @@ struct Reranker::Impl {
       types.push_back(pair.types);
     }
     result.values.resize(pairs.size());
-    encoder.Run(ids, types, [&](const TextBatch& batch, const Tensor& output) {
+    encoder.Run(ids, types, stop, [&](const TextBatch& batch, const Tensor& output) {
       if (output.rank() != 2 || output.dim(1) != 1 || output.dtype() != DType::kF32) {
         throw Error(ErrorCode::kUnsupported,
                     "a reranker gives one score for each text; the head of this model gives " +
@@ -125,7 +126,8 @@ TokenPair Reranker::Encode(std::string_view query, std::string_view text, bool* 
   });
 }
 
-RerankScores Reranker::Score(std::string_view query, std::span<const std::string> texts) {
+RerankScores Reranker::Score(std::string_view query, std::span<const std::string> texts,
+                             const std::stop_token& stop) {
   return Guarded([&] {
     const std::vector<int32_t> ids = impl_->tokenizer.Encode(query, {.add_special = false});
     std::vector<TokenPair> pairs;
@@ -136,14 +138,14 @@ RerankScores Reranker::Score(std::string_view query, std::span<const std::string
       pairs.push_back(impl_->Encode(ids, text, truncated));
       cut += truncated;
     }
-    RerankScores scores = impl_->Score(pairs);
+    RerankScores scores = impl_->Score(pairs, stop);
     scores.truncated = cut;
     return scores;
   });
 }
 
-RerankScores Reranker::ScoreTokens(std::span<const TokenPair> pairs) {
-  return Guarded([&] { return impl_->Score(pairs); });
+RerankScores Reranker::ScoreTokens(std::span<const TokenPair> pairs, const std::stop_token& stop) {
+  return Guarded([&] { return impl_->Score(pairs, stop); });
 }
 
 int64_t Reranker::max_tokens() const { return impl_->max_tokens; }

@@ -89,6 +89,7 @@ TextEncoder::TextEncoder(const fs::path& folder, const TextEncoderOptions& optio
   load.device = options.device;
   load.isa = options.isa;
   load.precision = options.precision;
+  load.stop = options.stop;
   const bool graph = fs::exists(folder / "model.pnnx.param");
   if (graph || !IsTextEncoder(folder)) {
     if (options.with_head) {
@@ -205,7 +206,7 @@ Tensor TextEncoder::InputOf(TextInput kind, const Columns& columns) const {
   throw Error(ErrorCode::kInternal, "an encoder has an input of no kind");
 }
 
-Tensor TextEncoder::RunBatch(const Columns& columns) {
+Tensor TextEncoder::RunBatch(const Columns& columns, const std::stop_token& stop) {
   std::vector<Tensor> tensors;
   for (const TextInput kind : inputs_) tensors.push_back(InputOf(kind, columns));
   if (inputs_.empty()) {
@@ -215,14 +216,16 @@ Tensor TextEncoder::RunBatch(const Columns& columns) {
       tensors.push_back(TokenMatrix(ports[i], *of_graph[i], columns.shape()));
     }
   }
-  return session_->Forward(tensors).at(0);
+  RunOptions options;
+  options.stop = stop;
+  return session_->Forward(tensors, options).at(0);
 }
 
 void TextEncoder::Run(std::span<const std::vector<int32_t>> texts,
-                      std::span<const std::vector<int32_t>> types,
+                      std::span<const std::vector<int32_t>> types, const std::stop_token& stop,
                       const std::function<void(const TextBatch&, const Tensor&)>& take) {
   for (const TextBatch& batch : MakeBatches(texts)) {
-    take(batch, RunBatch(Columns(batch, texts, types)));
+    take(batch, RunBatch(Columns(batch, texts, types), stop));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "oort/device.h"
@@ -28,6 +29,7 @@ struct TextEncoderOptions {
   Isa isa = DefaultIsa();
   Device device;
   bool with_head = false;  ///< the head's scores instead of hidden states
+  std::stop_token stop;    ///< of the load
 };
 
 /// Texts that run together: their places among all, and the length that they are padded to.
@@ -52,13 +54,14 @@ class TextEncoder {
   /// Texts of similar length run together, so that little is padded, the longest first. `types`:
   /// of the tokens of each text, or empty where all are 0. `take` gets what each batch gives.
   void Run(std::span<const std::vector<int32_t>> texts, std::span<const std::vector<int32_t>> types,
+           const std::stop_token& stop,
            const std::function<void(const TextBatch&, const Tensor&)>& take);
 
  private:
   struct Columns;
   void LoadGraph(const std::filesystem::path& folder, const LoadOptions& load);
   std::vector<TextBatch> MakeBatches(std::span<const std::vector<int32_t>> texts) const;
-  Tensor RunBatch(const Columns& columns);
+  Tensor RunBatch(const Columns& columns, const std::stop_token& stop);
   Tensor InputOf(TextInput kind, const Columns& columns) const;
 
   TextEncoderOptions options_;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stop_token>
 
 #include "encoders/folders.h"
 #include "kit/errors.h"
@@ -111,6 +112,20 @@ TEST(Embedder, RefusesWhatItCannotEmbed) {
   EXPECT_TRUE(IsEncoder(kTinyBert));
   EXPECT_FALSE(IsEncoder(kTinyBert.parent_path()));
   EXPECT_FALSE(IsEncoder(SourceTree() / "models" / "storyteller"));
+}
+
+TEST(Embedder, StopsWhereItIsTold) {
+  std::stop_source stop;
+  stop.request_stop();
+  for (const char* name : {"tiny_bert", "bert"}) {
+    EmbedderOptions options = OneThread();
+    Embedder embedder(TinyEncoder(name), options);
+    const std::vector<std::string> texts = {"a fox", "a cat"};
+    ExpectThrows([&] { embedder.Embed(texts, stop.get_token()); }, ErrorCode::kCancelled, "");
+    EXPECT_EQ(embedder.Embed(texts).values.size(), 2u * 32);
+    options.stop = stop.get_token();
+    ExpectThrows([&] { Embedder(TinyEncoder(name), options); }, ErrorCode::kCancelled, "");
+  }
 }
 
 class FolderEncoder : public ::testing::TestWithParam<std::string> {};

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <stop_token>
 
 #include "encoders/folders.h"
 #include "kit/errors.h"
@@ -51,6 +52,19 @@ TEST_P(TinyReranker, ScoresAreThoseOfTransformersAloneAndTogether) {
       ExpectClose(reranker.ScoreTokens(pairs).values, expected, "pair ");
     }
   }
+}
+
+TEST_P(TinyReranker, StopsWhereItIsTold) {
+  std::stop_source stop;
+  stop.request_stop();
+  RerankerOptions options = OneThreadOf();
+  Reranker reranker(TinyEncoder(GetParam()), options);
+  const std::vector<std::string> texts = {"a fox", "a cat"};
+  ExpectThrows([&] { reranker.Score("a fox", texts, stop.get_token()); }, ErrorCode::kCancelled,
+               "");
+  EXPECT_EQ(reranker.Score("a fox", texts).values.size(), 2u);
+  options.stop = stop.get_token();
+  ExpectThrows([&] { Reranker(TinyEncoder(GetParam()), options); }, ErrorCode::kCancelled, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TinyReranker,

@@ -26,7 +26,24 @@ digits = oort.load("models/digits", threads=2)
 picture = numpy.zeros((1, 1, 28, 28), numpy.float32)
 """
 
+# A language model whose steps call Python, again and again.
+CALLS_PYTHON = """
+import sys, time, oort
+class Norm:
+    def __init__(self, params, weights): pass
+    def forward(self, x):
+        time.sleep(0.001)
+        return x
+oort.register("nn.RMSNorm", Norm, replace=True)
+model = oort.LanguageModel("models/storyteller", threads=1, exact=True)
+stream = model.generate("A", stream=True, max_tokens=480, ignore_end=True)
+next(stream)
+"""
+
 ENDS = {
+    "a model whose steps call Python, let go of in the middle": CALLS_PYTHON + "del model, stream",
+    "one that is let go of last": CALLS_PYTHON + "del stream\ndel model",
+    "one that nobody lets go": CALLS_PYTHON + "sys.keep = model, stream",
     "a model that nobody lets go": LANGUAGE + "sys.keep = model; sys.stream = model.generate('A', stream=True, **long)",
     "a stream that runs": LANGUAGE + "stream = model.generate('A', stream=True, **long); next(stream)",
     "a cycle": LANGUAGE + "a = [model, model.generate('A', stream=True, **long)]; a.append(a)",
@@ -87,17 +104,23 @@ started.wait()
     "arrays that outlive their network": NETWORK + "sys.array = digits(picture); del digits",
     "a fork": NETWORK + """
 first = digits(picture)
+pictures = numpy.zeros((64, 1, 28, 28), numpy.float32)
+expected = digits(pictures)
 child = os.fork()
 if child == 0:
-    one = oort.load("models/digits", threads=1)
-    sys.exit(0 if numpy.array_equal(one(picture), one(picture)) else 3)
+    one, two = oort.load("models/digits", threads=1), oort.load("models/digits", threads=2)
+    same = [numpy.array_equal(one(picture), first), numpy.array_equal(two(pictures), expected),
+            numpy.array_equal(digits(pictures), expected)]
+    sys.exit(0 if all(same) else 3)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """,
     "a fork while an answer runs": LANGUAGE + """
 stream = model.generate("A", stream=True, **long)
 next(stream)
+assert model.stats()["steps"] > 0
 child = os.fork()
 if child == 0:
+    if model.stats()["steps"] > 0: sys.exit(4)  # the engine before the fork is gone
     sys.exit(0 if model.generate("A", max_tokens=3, ignore_end=True).finish == "length" else 3)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 """,
@@ -147,6 +170,16 @@ try:
     while True: model.generate("A", **long)
 except KeyboardInterrupt:
     assert model.generate("A", max_tokens=2, ignore_end=True).finish == "length"
+    print("stopped")
+""",
+    "a batch, all of it": LANGUAGE + """
+try:
+    print("ready", flush=True)
+    while True: model.generate(["A"] * 300, **long)
+except KeyboardInterrupt as error:  # which keeps the call's streams
+    assert model.generate("A", max_tokens=2, ignore_end=True).finish == "length"
+    stats = model.stats()
+    assert stats["waiting"] + stats["running"] < 10, stats
     print("stopped")
 """,
     "a stream": LANGUAGE + """

@@ -50,3 +50,20 @@ def test_host_arrays_still_pass(on_gpu, digits, picture):
 def test_a_tensor_that_is_not_dense_is_refused(on_gpu):
     with pytest.raises(ValueError, match="contiguous"):
         on_gpu(torch.zeros(28, 28, 1, 1, device="cuda").permute(2, 3, 1, 0))
+
+
+def test_tensors_of_classes_of_programs_are_waited_for():
+    class Mine(torch.Tensor):
+        pass
+
+    net = oort.load(chain(["pnnx.Expression e 1 1 a b expr=add(@0,1.0)"], shape="(16)"), device="cuda")
+    x = torch.zeros(16, device="cuda")
+    for value in range(4):
+        x.fill_(value)
+        result = net(x.as_subclass(Mine))
+        assert result.device == x.device and torch.equal(result, torch.full((16,), value + 1.0, device="cuda"))
+
+
+def test_a_device_of_torch_is_one(picture, digits):
+    net = oort.load(ROOT / "models/digits", device=torch.device("cuda"))
+    assert net.device == "cuda:0" and numpy.allclose(net(picture), digits(picture), atol=1e-2)

@@ -232,3 +232,146 @@ def test_a_piece_knows_its_token_wherever_it_goes():
     piece = pickle.loads(pickle.dumps(oort.Piece("fox", 7, -0.5, [(7, -0.5)], 1)))
     assert (piece, piece.token, piece.logprob, piece.top_logprobs, piece.answer) == ("fox", 7, -0.5, [(7, -0.5)], 1)
     assert (oort.Piece("fox").token, oort.Piece("fox").answer) == (-1, 0)
+
+
+def test_a_batch_may_be_larger_than_what_waits_elsewhere(storyteller):
+    answers = storyteller.generate(["A"] * 3000, max_tokens=1)
+    assert len(answers) == 3000 and all(len(answer.tokens) == 1 for answer in answers)
+
+
+def test_a_batch_in_parts_keeps_its_order(storyteller, monkeypatch):
+    prompts = [PROMPT, "There was a cat", "A small bird", "In the forest", "A fox"]
+    expected = [storyteller.generate(prompt, max_tokens=6).text for prompt in prompts]
+    monkeypatch.setattr(oort._language, "_MOST_UNDER_WAY", 2)
+    assert [answer.text for answer in storyteller.generate(prompts, max_tokens=6)] == expected
+    assert [a.finish for a in storyteller.generate(prompts, max_tokens=6, timeout=0.0)] == ["deadline"] * 5
+
+
+def test_who_bounds_the_queue_gets_its_limit():
+    model = oort.LanguageModel("models/storyteller", threads=1, most_running=1, most_waiting=2)
+    assert len(model.generate(["A"] * 20, max_tokens=2)) == 20  # a batch waits for its own
+    started = []
+    with pytest.raises(oort.Limit):
+        for _ in range(400):
+            started.append(model.generate("A", max_tokens=400, ignore_end=True, stream=True))
+    for stream in started:
+        stream.cancel()
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"threads": "many"}, "threads cannot be 'many'"),
+        ({"memory_limit": -1}, "memory_limit cannot be -1"),
+        ({"kv": 5}, "kv cannot be 5"),
+        ({"exact": "yes"}, "exact cannot be 'yes'"),
+        ({"weights": 8}, "weights cannot be 8"),
+        ({"adapters": 5}, "adapters is a dictionary, not int"),
+        ({"progress": 5}, "progress cannot be 5"),
+        ({"draft": "both"}, "draft 'both' is not"),
+        ({"draft": "model"}, "go together"),
+        ({"draft": "ngram", "draft_model": "models/storyteller"}, "go together"),
+        ({"swap_bytes": -1}, "swap_bytes cannot be -1"),
+    ],
+)
+def test_options_of_other_types_are_refused_by_name(options, words):
+    with pytest.raises(oort.InvalidArgument, match=words):
+        oort.LanguageModel("models/storyteller", **options)
+
+
+def test_none_is_the_default(storyteller):
+    model = oort.LanguageModel(
+        "models/storyteller", device=None, weights=None, group=None, exact=None, threads=None, cache_tokens=None,
+        kv=None, memory_limit=None, deterministic=None, adapters=None,
+    )  # fmt: skip
+    options = ("max_tokens", "temperature", "top_k", "top_p", "seed", "stop", "stop_tokens", "n", "beams", "adapter")
+    answer = model.generate(PROMPT, **{**dict.fromkeys(options), "max_tokens": 6})
+    assert answer.text == storyteller.generate(PROMPT, max_tokens=6).text
+    with pytest.raises(oort.InvalidArgument, match="threads cannot be 'x'"):
+        oort.Embedder("test/encoders/tiny_bert", threads="x")
+    with pytest.raises(oort.InvalidArgument, match="max_tokens cannot be 'x'"):
+        oort.Reranker("test/encoders/bert_reranker", max_tokens="x")
+    none = dict.fromkeys(("max_tokens", "threads", "precision", "device"))
+    assert oort.Embedder("test/encoders/tiny_bert", pooling=None, normalize=None, **none).max_tokens == 24
+    assert oort.Reranker("test/encoders/bert_reranker", raw_scores=None, **none).max_tokens == 40
+
+
+@pytest.mark.parametrize(
+    "request_, words",
+    [
+        ({"stop": 5}, "stop is a list, not int"),
+        ({"stop": ["a", 5]}, "stop\\[1\\] cannot be 5"),
+        ({"stop_tokens": ["x"]}, "stop_tokens\\[0\\] cannot be 'x'"),
+        ({"choices": [1]}, "choices\\[0\\] cannot be 1"),
+        ({"regex": 5}, "regex cannot be 5"),
+        ({"logit_bias": 5}, "logit_bias is a dictionary, not int"),
+        ({"logit_bias": {"x": 1.0}}, "logit_bias\\[0\\] cannot be"),
+        ({"early_stopping": "soon"}, "early_stopping cannot be 'soon'"),
+        ({"timeout": "soon"}, "timeout cannot be 'soon'"),
+        ({"cache_salt": 5}, "cache_salt cannot be 5"),
+    ],
+)
+def test_requests_of_other_types_are_refused_by_name(storyteller, request_, words):
+    with pytest.raises(oort.InvalidArgument, match=words):
+        storyteller.generate(PROMPT, **request_)
+
+
+def test_prompts_are_texts_and_tokens_of_any_kind(storyteller):
+    tokens = storyteller.tokenizer.encode(PROMPT)
+    expected = storyteller.generate(tokens, max_tokens=6).text
+    for prompt in (numpy.array(tokens), tuple(tokens), list(numpy.array(tokens)), (token for token in tokens)):
+        assert storyteller.generate(prompt, max_tokens=6).text == expected
+    for batch in (numpy.array([tokens, tokens]), [numpy.array(tokens), PROMPT], (p for p in [PROMPT, tokens])):
+        assert [answer.text for answer in storyteller.generate(batch, max_tokens=6)] == [expected] * 2
+    for wrong in (5, None, b"text", 2.5):
+        with pytest.raises(oort.InvalidArgument, match="prompt is a text, tokens, or a list of these"):
+            storyteller.generate(wrong)
+        with pytest.raises(oort.InvalidArgument, match="prompt"):
+            storyteller.generate([PROMPT, wrong])
+    with pytest.raises(oort.InvalidArgument, match="for chat"):
+        storyteller.generate(FOX[0])
+    with pytest.raises(oort.InvalidArgument, match="prompt\\[1000\\] cannot be 'x'") as error:
+        storyteller.generate([5] * 1000 + ["x"])
+    assert len(str(error.value)) < 100
+
+
+def test_encoders_refuse_what_says_how_to_answer():
+    with pytest.raises(oort.InvalidArgument, match="there is no weights, kv, most_running: it takes device"):
+        oort.LanguageModel("test/encoders/tiny_bert", weights="int8", kv="f16", most_running=4, threads=1)
+    assert oort.LanguageModel("test/encoders/tiny_bert", weights=None, kv="", threads=1).embed("A fox").shape == (32,)
+
+
+def test_beams_have_lengths_and_ends(storyteller):
+    options = {"max_tokens": 6, "ignore_end": True, "beams": 3}
+    plain = storyteller.generate(PROMPT, length_penalty=0.0, **options)
+    divided = storyteller.generate(PROMPT, length_penalty=1.0, **options)
+    assert plain.tokens == divided.tokens and plain.score < divided.score < 0
+    for early in (True, False, "never", None):
+        assert len(storyteller.generate(PROMPT, early_stopping=early, **options).tokens) == 6
+
+
+def test_prompts_are_shared_with_the_same_salt_alone(storyteller):
+    prompt = "The salt of the sea and the pepper of the land. " * 8
+    assert len(storyteller.tokenizer.encode(prompt)) > 32
+    salts = ("a", "a", "b")
+    reused = [storyteller.generate(prompt, max_tokens=1, cache_salt=salt).reused_tokens for salt in salts]
+    assert reused[0] == reused[2] == 0 and reused[1] >= 16
+
+
+def test_prompts_are_read_in_chunks_of_the_callers():
+    model = oort.LanguageModel(
+        "models/storyteller", threads=1, prompt_chunk=8, step_tokens=64, step_seconds=0, reserve_cache=True,
+        swap_bytes=0, most_waiting_tokens=100000,
+    )  # fmt: skip
+    tokens = model.tokenizer.encode("The fox and the cat and the bird and the frog went into the forest. " * 4)
+    before = model.stats()["steps"]
+    assert len(model.generate(tokens, max_tokens=1).tokens) == 1
+    assert model.stats()["steps"] - before >= len(tokens) // 8
+
+
+def test_guesses_change_no_answer(storyteller):
+    expected = storyteller.generate(PROMPT, max_tokens=24).text
+    for options in ({"draft": "ngram"}, {"draft_model": "models/storyteller", "draft_tokens": 2}):
+        model = oort.LanguageModel("models/storyteller", threads=1, **options)
+        assert model.generate(PROMPT, max_tokens=24).text == expected
+        assert model.generate(PROMPT, max_tokens=24, most_draft_tokens=1).text == expected

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Networks: calls, memory, names, options, errors."""
 import pathlib
+import sys
 import threading
 
 import numpy
@@ -117,6 +118,79 @@ def test_what_is_no_array_is_refused_with_what_to_do(digits):
         digits(numpy.zeros((1, 1, 28, 28), ">f4"))
 
 
+def test_arrays_of_elements_that_no_network_has_are_refused_with_their_dtype(digits):
+    for wrong, dtype in (
+        (numpy.zeros((1, 1, 28, 28), ">f4"), ">f4"),
+        (numpy.array(["text"]), "<U4"),
+        (numpy.array([None]), "O"),
+    ):
+        with pytest.raises(TypeError, match=f"dtype\\('{dtype}'\\), which no network takes: convert it"):
+            digits(wrong)
+    with pytest.raises(TypeError, match="is a float64, not an array"):
+        digits(numpy.float64(1))
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"threads": "many"}, "threads cannot be 'many'"),
+        ({"memory_limit": -1}, "memory_limit cannot be -1"),
+        ({"checksums": 1}, "checksums cannot be 1"),
+        ({"precision": 8}, "precision cannot be 8"),
+        ({"isa": 5}, "isa cannot be 5"),
+        ({"conv": 5}, "conv cannot be 5"),
+        ({"without": 5}, "without is a list, not int"),
+        ({"without": [5]}, "without\\[0\\] cannot be 5"),
+        ({"progress": 5}, "progress cannot be 5"),
+        ({"device": 5}, "device '5' is not"),
+    ],
+)
+def test_options_of_other_types_are_refused_by_name(options, words):
+    with pytest.raises(oort.InvalidArgument, match=words):
+        oort.load("models/digits", **options)
+
+
+def test_what_is_long_is_not_said_whole():
+    with pytest.raises(oort.InvalidArgument) as error:
+        oort.load("models/digits", threads="x" * 1000)
+    assert len(str(error.value)) < 120
+
+
+def test_none_is_the_default(digits, picture):
+    names = ("device", "precision", "threads", "memory_limit", "isa", "conv", "without", "checksums", "progress")
+    net = oort.load("models/digits", **dict.fromkeys(names))
+    assert (net.device, net.precision, net.threads) == ("cpu", "f32", 0)
+    assert numpy.allclose(net(picture), digits(picture), atol=1e-5)
+
+
+def test_a_device_may_be_an_object_with_such_a_text():
+    class Device:
+        def __str__(self):
+            return "cpu"
+
+    assert oort.load("models/digits", device=Device()).device == "cpu"
+
+
+def test_names_of_inputs_are_texts(digits, picture):
+    with pytest.raises(oort.InvalidArgument, match="the name of an input cannot be 0"):
+        digits.run({0: picture})
+
+
+def test_dtypes_may_be_names_classes_or_of_torch(digits):
+    class OfTorch:
+        def __repr__(self):
+            return "torch.float32"
+
+    known = str(digits.info())
+    for dtype in ("float32", "f32", numpy.float32, numpy.dtype("float32"), OfTorch()):
+        assert str(digits.info(oort.Meta((1, 1, 28, 28), dtype))) == known
+    for dtype in ("f99", None, 5):
+        with pytest.raises(oort.InvalidArgument, match="no dtype of a network"):
+            digits.info(oort.Meta((1, 1, 28, 28), dtype))
+    with pytest.raises(oort.InvalidArgument, match="a dimension of a shape cannot be None"):
+        digits.info(oort.Meta((None, 1, 28, 28), "float32"))
+
+
 def test_threads_share_one_network(digits, picture):
     pictures = [numpy.roll(picture, shift, axis=3) for shift in range(16)]
     expected = [digits(x) for x in pictures]
@@ -157,8 +231,11 @@ def test_options_reach_the_engine(picture, digits):
     net = oort.load("models/digits", precision="bf16", progress=lambda phase, done, total: phases.append(phase))
     assert net.precision == "bf16" and phases
     assert numpy.allclose(net(picture), digits(picture), atol=0.5)
-    with pytest.raises(oort.Cancelled, match="ZeroDivisionError"):
+    with pytest.raises(oort.Cancelled, match="progress: ZeroDivisionError") as error:
         oort.load("models/digits", progress=lambda *_: 1 / 0)
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+    with pytest.raises(SystemExit, match="3"):
+        oort.load("models/digits", progress=lambda *_: sys.exit(3))
     plain = oort.load("models/digits", without=["all"])
     assert len(plain.info()["operators"]) > len(net.info()["operators"])
 
@@ -194,6 +271,9 @@ def test_quantized_networks_are_smaller_and_answer_alike(tmp_path, digits):
         oort.quantize("models/digits", tmp_path / "f.pnnx.param", method="best")
     with pytest.raises(ValueError, match="overwrite"):
         oort.quantize("models/digits", "models/digits/digits.pnnx.param", pictures)
+    for options in ({"threads": "many"}, {"labels": ["one"]}, {"dynamic": 1}, {"budget": "small"}, {"method": 5}):
+        with pytest.raises(oort.InvalidArgument, match=f"{next(iter(options))}.* cannot be"):
+            oort.quantize("models/digits", tmp_path / "f.pnnx.param", pictures, **options)
 
 
 def test_results_can_be_arrays_of_the_library_of_the_input(digits, picture):
@@ -218,3 +298,43 @@ def test_results_whose_shapes_depend_on_elements_are_moved():
     pair._call_beside(numpy.ones((2, 2), numpy.float32))
     with pytest.raises(oort.InvalidArgument):  # what is wrong for another reason is told
         pair._call_beside(numpy.ones((2, 3), numpy.float32))
+
+
+class Picky:
+    """Takes no negative numbers."""
+
+    def __init__(self, params, weights):
+        pass
+
+    def forward(self, x):
+        if x.min() < 0:
+            raise ValueError("a negative number")
+        return x
+
+
+def test_a_run_that_failed_for_another_reason_changes_nothing_for_the_next():
+    oort.register("test.Picky", Picky)
+    net = oort.load(chain(["test.Picky p 1 1 a b"]))
+    x = numpy.ones(4, numpy.float32)
+    net._call_beside(x)
+    assert net._call_beside(x).flags.owndata
+    with pytest.raises(oort.InvalidArgument, match="a negative number"):
+        net._call_beside(-x)
+    assert net._call_beside(x).flags.owndata
+
+
+def test_classes_of_programs_are_of_the_library_of_their_bases():
+    from oort import _interop
+
+    class OfCupy:
+        __module__ = "cupy.core"
+
+    class Mine(OfCupy):
+        pass
+
+    class Array(numpy.ndarray):
+        pass
+
+    assert _interop.library_of(Mine()) == "cupy"
+    assert _interop.library_of(numpy.zeros(2).view(Array)) == "numpy" == _interop.library_of(numpy.zeros(2))
+    assert _interop.library_of(Picky({}, {})) == __name__.partition(".")[0]

@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+import sys
 import threading
 
 import numpy
@@ -39,6 +40,35 @@ class Wrong:
         return x[:2]
 
 
+class Raises:
+    """Raises what a test wants."""
+
+    what: BaseException
+
+    def __init__(self, params, weights):
+        pass
+
+    def forward(self, x):
+        raise Raises.what
+
+
+class Infers:
+    """Infers what a test wants."""
+
+    gives: object = None
+
+    def __init__(self, params, weights):
+        pass
+
+    def infer(self, x):
+        return Infers.gives(x) if callable(Infers.gives) else Infers.gives
+
+    def forward(self, x):
+        return x
+
+
+oort.register("test.Raises", Raises)
+oort.register("test.Infers", Infers)
 oort.register("test.Halves", Halves)
 oort.register("test.Wrong", Wrong)
 
@@ -112,3 +142,88 @@ def test_a_type_is_registered_once_unless_replaced():
     with pytest.raises(oort.InvalidArgument):
         oort.register("nn.ReLU", Halves)
     oort.register("test.Halves", Halves, replace=True)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_what_ends_the_program_comes_as_it_is(kind):
+    net = oort.load(chain(["test.Raises r 1 1 a b"]))
+    Raises.what = kind("enough")
+    for _ in range(2):  # a run that may be long is another thread's, one that may not is this one's
+        with pytest.raises(kind) as error:
+            net(numpy.zeros(4, numpy.float32))
+        assert error.value is Raises.what
+
+
+def test_memory_that_an_operator_lacks_is_out_of_memory():
+    net = oort.load(chain(["test.Raises r 1 1 a b"]))
+    Raises.what = MemoryError("too large")
+    with pytest.raises(oort.OutOfMemory, match="too large") as error:
+        net(numpy.zeros(4, numpy.float32))
+    assert error.value.__cause__ is Raises.what
+
+
+def test_an_exception_without_a_text_is_an_error_all_the_same():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    net = oort.load(chain(["test.Raises r 1 1 a b"]))
+    Raises.what = Mute()
+    with pytest.raises(oort.InvalidArgument, match="Mute") as error:
+        net(numpy.zeros(4, numpy.float32))
+    assert error.value.__cause__ is Raises.what
+
+
+@pytest.mark.parametrize(
+    "gives, words",
+    [
+        (oort.Meta((4,), "f99"), "no dtype of a network: 'f99'"),
+        (oort.Meta((4,), None), "no dtype of a network: None"),
+        (oort.Meta((None,), "float32"), "a dimension of a shape cannot be None"),
+        (oort.Meta(("four",), "float32"), "a dimension of a shape cannot be 'four'"),
+        (oort.Meta(5, "float32"), "TypeError"),
+        ((oort.Meta((4,), "float32"),) * 2, "gives 2 outputs"),
+        (None, "TypeError"),
+    ],
+)
+def test_mistakes_in_infer_are_the_operators_and_said(gives, words):
+    Infers.gives = gives
+    with pytest.raises(oort.InvalidArgument, match=words) as error:
+        oort.load(chain(["test.Infers i 1 1 a b"]))(numpy.zeros(4, numpy.float32))
+    assert error.value.operator == "i" and error.value.type == "test.Infers"
+
+
+@pytest.mark.parametrize("dtype", [numpy.float32, numpy.dtype("float32"), "f32"])
+def test_dtypes_of_infer_may_be_those_of_numpy(dtype):
+    Infers.gives = lambda x: oort.Meta(x.shape, dtype)
+    net = oort.load(chain(["test.Infers i 1 1 a b"]))
+    assert net(numpy.ones(4, numpy.float32)).tolist() == [1, 1, 1, 1]
+
+
+WITHIN_A_LOAD = """
+import numpy, threading, oort
+def text(kind):
+    return (f"7767517\\n3 2\\npnnx.Input in0 0 1 a #a=(4)f32\\n{kind} op 1 1 a b\\npnnx.Output out0 1 0 b\\n").encode()
+class Inner:
+    def __init__(self, params, weights): pass
+    def forward(self, x): return x + 1
+class Outer:
+    def __init__(self, params, weights):
+        oort.register("test.Inner", Inner, replace=True)
+        self.net = oort.load(text("test.Inner"))
+    def forward(self, x): return self.net(x) + 1
+oort.register("test.Outer", Outer)
+def progress(phase, done, total):
+    thread = threading.Thread(target=lambda: oort.register("test.Other", Inner, replace=True))
+    thread.start()
+    thread.join()
+net = oort.load(text("test.Outer"), progress=progress)
+print(net(numpy.zeros(4, numpy.float32)).tolist())
+print(oort.load(text("test.Other"))(numpy.zeros(4, numpy.float32)).tolist())
+"""
+
+
+def test_operators_may_be_added_and_networks_loaded_while_one_is_loaded(environment):
+    command = [sys.executable, "-c", WITHIN_A_LOAD]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("[2.0, 2.0, 2.0, 2.0]\n[1.0, 1.0, 1.0, 1.0]\n", "")

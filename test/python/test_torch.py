@@ -51,3 +51,29 @@ def test_what_cannot_be_exported_is_said_in_a_sentence():
 
     with pytest.raises(oort.Unsupported, match="torch cannot trace the module: not today"):
         oort.from_torch(Broken(), torch.zeros(1))
+
+
+def test_tracing_leaves_each_part_in_its_own_mode(tmp_path):
+    from oort import _torch
+
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(), torch.nn.BatchNorm1d(4))
+    module[2].eval()
+    modes = [part.training for part in module.modules()]
+    _torch._trace(module, (torch.zeros(2, 4),), str(tmp_path / "model.pt"))
+    assert [part.training for part in module.modules()] == modes == [True, True, True, False]
+    with pytest.raises(oort.Unsupported):
+        _torch._trace(module, (torch.zeros(2, 5),), str(tmp_path / "model.pt"))
+    assert [part.training for part in module.modules()] == modes
+
+
+def test_tensors_of_classes_of_programs_are_tensors(digits, picture):
+    class Mine(torch.Tensor):
+        pass
+
+    result = digits(torch.from_numpy(picture).as_subclass(Mine))
+    assert isinstance(result, torch.Tensor) and numpy.array_equal(result.numpy(), digits(picture))
+
+
+def test_devices_and_dtypes_of_torch(digits, picture):
+    assert oort.load("models/digits", device=torch.device("cpu")).device == "cpu"
+    assert str(digits.info(torch.from_numpy(picture))) == str(digits.info(picture))
