@@ -97,7 +97,14 @@ void GenerateJob::Push(Event event) {
     if (event.request != SIZE_MAX) queue_.push_back(std::move(event));
     if (!begun_ || queue_.empty() || std::exchange(scheduled_, true)) return;
   }
-  context_.reply.Post([self = shared_from_this()] { self->Pump(); });
+  try {
+    context_.reply.Post([self = shared_from_this()] { self->Pump(); });
+  } catch (...) {
+    // The next event asks for it again. Behind the last one nothing holds this job any more, and
+    // its reply says that it was lost.
+    const std::lock_guard lock(mutex_);
+    scheduled_ = false;
+  }
 }
 
 void GenerateJob::Pump() {

@@ -406,6 +406,38 @@ TEST(Mailbox, WorkWithoutEndLetsSocketsHaveTheirTurn) {
   }
 }
 
+TEST(Mailbox, AWakeUpThatFailsIsStillOwed) {
+  int wakes = 0;
+  bool fails = true;
+  std::vector<int> order;
+  Mailbox mailbox([&] {
+    ++wakes;
+    if (fails) throw std::bad_alloc();
+  });
+  mailbox.Push([&] { order.push_back(1); });
+  EXPECT_EQ(wakes, 1);
+  fails = false;
+  mailbox.Push([&] { order.push_back(2); });
+  EXPECT_EQ(wakes, 2);
+  mailbox.Run();
+  EXPECT_EQ(order, (std::vector{1, 2}));
+  // The same for one that Run owes, and for who calls Run without being asked.
+  std::function<void()> again = [&] {
+    order.push_back(3);
+    if (order.size() < 10) mailbox.Push(again);
+  };
+  mailbox.Push(again);
+  fails = true;
+  mailbox.Run();
+  const size_t so_far = order.size();
+  mailbox.Run();
+  EXPECT_GT(order.size(), so_far);
+  fails = false;
+  const int before = wakes;
+  mailbox.Push([] {});
+  EXPECT_EQ(wakes, before + 1);
+}
+
 TEST(HttpServer, AFailureInPostedWorkEndsNothingElse) {
   StreamServer server;
   RawClient client(server.port());
