@@ -186,6 +186,35 @@ TEST(HttpServer, NoticesWhoLeavesHoweverHeLeaves) {
   EXPECT_TRUE(Eventually([&] { return server.server().connections() == 0; }));
 }
 
+/// More than is kept of what comes behind a request hides the end.
+TEST(HttpServer, NoticesWhoLeavesBehindManyRequests) {
+  StreamServer server;
+  std::string more;
+  while (more.size() < 70'000) more += Get("/");
+  for (const int how : {0, 1, 2}) {
+    const int before = server.gone();
+    RawClient client(server.port());
+    client.Send(Get("/stream"));
+    const Reply reply = server.Next();
+    client.Send(more);
+    if (how == 0) client.Close();
+    if (how == 1) client.Reset();
+    if (how == 2) client.HalfClose();
+    EXPECT_TRUE(Eventually([&] { return server.gone() == before + 1; })) << how;
+  }
+  RawClient patient(server.port());  // who waits for his answers gets them
+  patient.Send(Get("/stream"));
+  const Reply reply = server.Next();
+  patient.Send(more);
+  EXPECT_EQ(patient.Receive(300ms), "");
+  EXPECT_FALSE(reply.gone());
+  reply.Send({.body = "first"});
+  EXPECT_EQ(patient.ReceiveAnswer().body, "first");
+  for (size_t i = 0; i < more.size() / Get("/").size(); ++i) {
+    ASSERT_EQ(patient.ReceiveAnswer().body, "GET / ") << i;
+  }
+}
+
 TEST(HttpServer, TellsWhoComesLateThatTheAskerHasLeft) {
   StreamServer server;
   RawClient client(server.port());
@@ -493,6 +522,16 @@ TEST(HttpServer, DrainAnswersWhatIsAsked) {
   EXPECT_EQ(answer.body, "the last");
   EXPECT_TRUE(answer.Has("Connection: close\r\n"));
   EXPECT_TRUE(drained.get());
+}
+
+TEST(HttpServer, DrainDoesNotWaitForWhoNeverAsked) {
+  Limits limits;
+  limits.head_time = 1h;
+  StreamServer server(limits);
+  RawClient silent(server.port());
+  EXPECT_TRUE(Eventually([&] { return server.server().connections() == 1; }));
+  EXPECT_TRUE(server.server().Drain(kMost));
+  EXPECT_EQ(silent.ReceiveAll(), "");
 }
 
 TEST(HttpServer, DrainCutsWhatTakesTooLong) {

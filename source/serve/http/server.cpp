@@ -2,6 +2,8 @@
 // The only file that knows Boost.
 #include "serve/http/server.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
@@ -34,6 +36,12 @@ using Parser = beast::http::request_parser<beast::http::string_body>;
 constexpr std::chrono::milliseconds kTick{100};         // how exactly times are kept
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when the process has no descriptor left
 constexpr std::chrono::milliseconds kLingerTime{2'000};
+// The end of what a peer sends, though there are bytes before it; errors are always told.
+#ifdef POLLRDHUP
+constexpr short kHangUp = POLLRDHUP;
+#else
+constexpr short kHangUp = 0;
+#endif
 constexpr size_t kReadBytes = 64 << 10, kKeptBuffer = 4 << 10;  // kept between requests
 
 class Connection;
@@ -99,6 +107,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Tick(Clock::time_point now) {
     if (exchange_) exchange_->Tick(now);
     GoOn();
+    if (!reading_ && HasLeft()) return Close();
     if (now < deadline_) return;
     switch (phase_) {
       case Phase::kHead:
@@ -116,7 +125,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void CloseBehind() {
     if (exchange_) exchange_->CloseBehind();
   }
-  bool idle() const { return phase_ == Phase::kIdle; }
+  /// Nothing was asked; also where nothing ever came, as of those opened in advance.
+  bool idle() const {
+    return phase_ == Phase::kIdle || (phase_ == Phase::kHead && unread_.empty());
+  }
 
   void Close() {
     if (phase_ == Phase::kClosed) return;
@@ -172,11 +184,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Read();
   }
 
+  /// Whether a peer is gone who sent more than is kept, so that nobody waits for his bytes: the end
+  /// stands behind those.
+  bool HasLeft() {
+    if (phase_ == Phase::kClosed) return false;
+    pollfd look{socket_.native_handle(), kHangUp, 0};
+    return poll(&look, 1, 0) > 0;
+  }
+
   /// The connection always waits for bytes, since that is what notices that the peer leaves. No
   /// memory is set aside for them before they come.
   void Read() {
     if (reading_ || phase_ == Phase::kClosed) return;
-    // Behind a request another may come already: so much of it is kept until its turn.
+    // Behind a request another may come already: so much of it is kept until its turn. Tick looks
+    // whether a peer who sent more is still there.
     if (phase_ == Phase::kAnswer && unread_.size() >= limits_.head.bytes) return;
     socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
       self->reading_ = false;
