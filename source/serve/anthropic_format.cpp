@@ -165,6 +165,7 @@ class Anthropic : public AnswerFormat {
       out.String(calls > 0 ? "tool_use" : "end_turn");
     }
     out.Key("stop_sequence").StringOrNull(answer == nullptr ? "" : answer->stop);
+    if (answer != nullptr) openai::WriteEndedBy(out, *answer);
   }
   void WriteUsage(JsonWriter& out, const GeneratedAnswer* answer) const {
     const int64_t tokens = answer == nullptr ? 0 : static_cast<int64_t>(answer->tokens.size());

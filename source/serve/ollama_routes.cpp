@@ -100,6 +100,7 @@ class OllamaFormat : public AnswerFormat {
       const GenerateTimings& timings = end->timings;
       const double total = timings.first_token_seconds + timings.generate_seconds;
       out.Key("done_reason").String(end->finish == FinishReason::kStop ? "stop" : "length");
+      openai::WriteEndedBy(out, *end);
       out.Key("total_duration").Integer(Nanoseconds(total)).Key("load_duration").Integer(0);
       out.Key("prompt_eval_count").Integer(call_.prompts[0].tokens);
       out.Key("prompt_eval_duration").Integer(Nanoseconds(timings.prompt_seconds));
