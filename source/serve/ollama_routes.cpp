@@ -286,7 +286,7 @@ void ListTags(Services& services, http::Request, const Context& context) {
 constexpr std::array kOllamaRoutes = {
     Route{"POST", "/api/chat", ForOllama<OllamaChat>, OllamaError},
     Route{"POST", "/api/generate", ForOllama<OllamaGenerate>, OllamaError},
-    Route{"GET", "/api/tags", ListTags},
+    Route{"GET", "/api/tags", ListTags, OllamaError},
 };
 
 }  // namespace

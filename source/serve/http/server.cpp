@@ -334,17 +334,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
     ReleaseBody();
     parser_.reset();
     if (!exchange_) {  // the head was not understood
-      Request unknown;
-      unknown.method = "-";
-      unknown.path = "-";
-      unknown.peer = address_;
-      BeginExchange(unknown);
+      request_ = {};
+      request_.method = "-";
+      request_.path = "-";
+      request_.peer = address_;
+      BeginExchange(request_);
     }
     Enter(Phase::kAnswer);
     lingers_ = true;
     exchange_->CloseBehind();
     Response response{.status = refusal.status, .type = "text/plain", .body = refusal.message};
-    if (server_.options.refuse) response = server_.options.refuse(refusal.status, refusal.message);
+    if (server_.options.refuse) {
+      response = server_.options.refuse(request_, refusal.status, refusal.message);
+    }
     exchange_->Send(std::move(response));
   }
 
