@@ -182,7 +182,10 @@ Json FromAnthropic(Fields& fields, bool counts) {
     }
     inner.Refuse("budget_tokens", "how long it thinks is the model's own");
     inner.CheckAllKnown();
-    body["chat_template_kwargs"] = {{"enable_thinking", type != "disabled"}};
+    // What is adaptive is the template's to say.
+    if (type != "adaptive") {
+      body["chat_template_kwargs"] = {{"enable_thinking", type == "enabled"}};
+    }
   }
   fields.Ignore({"metadata", "service_tier"});
   fields.CheckAllKnown();

@@ -17,6 +17,7 @@ void AnswerMessages(Services& services, http::Request request, const Context& co
     const openai::Json given = context.TakeBody(request, services.limits);
     openai::Fields fields(given);
     const openai::Json body = FromAnthropic(fields);
+    openai::CheckThinking(body, services.served, "thinking");
     const auto job = std::make_shared<GenerateJob>(
         services, context, openai::ParseChatRequest(body, services.served, services.limits),
         [&](const openai::GenerateCall& kept) { return AnthropicFormat(kept, services.served); });

@@ -6,6 +6,7 @@
 
 #include "openai/json_writer.h"
 #include "openai/response.h"
+#include "openai/tools.h"
 #include "serve/generate_job.h"
 #include "serve/routes.h"
 
@@ -146,7 +147,7 @@ void CopyOptions(Fields& fields, Json& body) {
 }
 
 /// The body of the same request to OpenAI's API, but for what is asked.
-Json Translated(Fields& fields) {
+Json Translated(Fields& fields, const openai::ServedModel& served) {
   Json body = Json::object();
   if (const auto name = fields.Text("model")) {
     body["model"] = name->substr(0, name->size() - (name->ends_with(":latest") ? 7 : 0));
@@ -165,6 +166,7 @@ Json Translated(Fields& fields) {
   }
   if (const auto think = fields.Bool("think")) {
     body["chat_template_kwargs"] = {{"enable_thinking", *think}};
+    openai::CheckThinking(body, served, "think");
   }
   fields.Ignore({"keep_alive"});
   return body;
@@ -223,7 +225,7 @@ void Begin(Services& services, const Context& context, openai::GenerateCall call
 void OllamaChat(Services& services, const http::Request& request, const Context& context) {
   const Json given = context.TakeBody(request, services.limits);
   Fields fields(given);
-  Json body = Translated(fields);
+  Json body = Translated(fields, services.served);
   body["messages"] = ReadMessages(fields);
   if (const Json* tools = fields.Find("tools")) body["tools"] = *tools;
   fields.CheckAllKnown();
@@ -233,7 +235,7 @@ void OllamaChat(Services& services, const http::Request& request, const Context&
 void OllamaGenerate(Services& services, const http::Request& request, const Context& context) {
   const Json given = context.TakeBody(request, services.limits);
   Fields fields(given);
-  Json body = Translated(fields);
+  Json body = Translated(fields, services.served);
   const auto prompt = fields.Text("prompt");
   const auto system = fields.Text("system");
   const bool raw = fields.Bool("raw").value_or(false);

@@ -213,6 +213,54 @@ TEST(ToolRoutes, ResponsesCallTools) {
               "", "input[0].type");
 }
 
+/// The storyteller with a template that ends with `end`.
+ServeOptions Ending(const std::string& end) {
+  ServeOptions options = Options();
+  options.served.model = LanguageModel::Load(
+      testing::StorytellerWith("{% for message in messages %}{{ '<|user|>' + message.content }}"
+                               "{% endfor %}{{ '<|assistant|>' }}" +
+                               end),
+      {.exact = true});
+  return options;
+}
+
+/// What would be ignored is refused; what is so anyway is not.
+TEST(ToolRoutes, ThinkingIsSwitchedWhereTheTemplateKnowsIt) {
+  const Fixture never(Ending(""));
+  const Fixture always(Ending("{{ '<think>' }}"));
+  const Fixture either(Ending("{{ '<think>' if enable_thinking else 'No.' }}"));
+  const auto anthropic = [](const Fixture& fixture, const std::string& type) {
+    Json request = Chat();
+    request["max_tokens"] = 4;
+    request["thinking"] = {{"type", type}};
+    const Answer answer = fixture.Post("/v1/messages", request);
+    if (answer.status != 200) {
+      EXPECT_NE(answer.body.find(R"(\"thinking\" cannot be)"), std::string::npos) << answer.body;
+    }
+    return answer.status;
+  };
+  const auto ollama = [](const Fixture& fixture, bool think) {
+    const Json request = {{"messages", Chat()["messages"]},
+                          {"think", think},
+                          {"stream", false},
+                          {"options", {{"num_predict", 4}}}};
+    return fixture.Post("/api/chat", request).status;
+  };
+  EXPECT_EQ(anthropic(never, "enabled"), 400);
+  EXPECT_EQ(anthropic(never, "disabled"), 200);
+  EXPECT_EQ(anthropic(never, "adaptive"), 200);
+  EXPECT_EQ(anthropic(always, "enabled"), 200);
+  EXPECT_EQ(anthropic(always, "disabled"), 400);
+  EXPECT_EQ(ollama(never, true), 400);
+  EXPECT_EQ(ollama(never, false), 200);
+  EXPECT_EQ(ollama(always, true), 200);
+  EXPECT_EQ(ollama(always, false), 400);
+  for (const bool on : {false, true}) {
+    EXPECT_EQ(anthropic(either, on ? "enabled" : "disabled"), 200);
+    EXPECT_EQ(ollama(either, on), 200);
+  }
+}
+
 /// A template that knows no tools; `system`: what it does with a system message.
 ServeOptions WithoutTools(const std::string& system) {
   ServeOptions options = Options();
