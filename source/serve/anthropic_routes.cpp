@@ -16,10 +16,13 @@ void AnswerMessages(Services& services, http::Request request, const Context& co
   try {
     const openai::Json given = context.TakeBody(request, services.limits);
     openai::Fields fields(given);
-    const openai::Json body = FromAnthropic(fields);
+    openai::FieldNames names;
+    const openai::Json body = FromAnthropic(fields, false, &names);
     openai::CheckThinking(body, services.served, "thinking");
     const auto job = std::make_shared<GenerateJob>(
-        services, context, openai::ParseChatRequest(body, services.served, services.limits),
+        services, context, names.Within([&] {
+          return openai::ParseChatRequest(body, services.served, services.limits);
+        }),
         [&](const openai::GenerateCall& kept) { return AnthropicFormat(kept, services.served); });
     job->Begin();
   } catch (...) {

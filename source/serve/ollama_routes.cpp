@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ctime>
 
+#include "openai/field_names.h"
 #include "openai/json_writer.h"
 #include "openai/response.h"
 #include "openai/tools.h"
@@ -14,6 +15,7 @@ namespace oort::serve {
 namespace {
 
 using openai::Fields;
+using openai::ItemPath;
 using openai::Json;
 using openai::JsonWriter;
 
@@ -119,22 +121,23 @@ class OllamaFormat : public AnswerFormat {
   std::vector<openai::ToolCall> calls_;
 };
 
-/// What Ollama calls by another name, and where it keeps it.
+/// What Ollama calls by another name, and where it keeps it: its own, and OpenAI's.
+constexpr std::array<std::pair<const char*, const char*>, 9> kOptionNames = {
+    {{"temperature", "temperature"},
+     {"top_k", "top_k"},
+     {"top_p", "top_p"},
+     {"min_p", "min_p"},
+     {"seed", "seed"},
+     {"stop", "stop"},
+     {"repeat_penalty", "repetition_penalty"},
+     {"presence_penalty", "presence_penalty"},
+     {"frequency_penalty", "frequency_penalty"}}};
+
 void CopyOptions(Fields& fields, Json& body) {
   const Json* given = fields.Object("options");
   if (given == nullptr) return;
   Fields options(*given, "options");
-  constexpr std::array<std::pair<const char*, const char*>, 9> kNames = {
-      {{"temperature", "temperature"},
-       {"top_k", "top_k"},
-       {"top_p", "top_p"},
-       {"min_p", "min_p"},
-       {"seed", "seed"},
-       {"stop", "stop"},
-       {"repeat_penalty", "repetition_penalty"},
-       {"presence_penalty", "presence_penalty"},
-       {"frequency_penalty", "frequency_penalty"}}};
-  for (const auto& [name, ours] : kNames) {
+  for (const auto& [name, ours] : kOptionNames) {
     if (const Json* value = options.Find(name)) body[ours] = *value;
   }
   // Below 0: as many as fit.
@@ -172,6 +175,16 @@ Json Translated(Fields& fields, const openai::ServedModel& served) {
   return body;
 }
 
+/// What the fields of a translated request were made of.
+openai::FieldNames OllamaNames() {
+  openai::FieldNames names = {{"max_tokens", "options.num_predict"},
+                              {"response_format", "format"},
+                              {"response_format.json_schema.schema", "format"},
+                              {"chat_template_kwargs", "think"}};
+  for (const auto& [name, ours] : kOptionNames) names.Add(ours, std::string("options.") + name);
+  return names;
+}
+
 /// Ollama names a tool's answer by the tool, and leaves out what says that a call is a function's.
 void ToOpenAi(Json& message) {
   const auto name = message.find("tool_name");
@@ -181,10 +194,13 @@ void ToOpenAi(Json& message) {
   }
 }
 
-/// A text with pictures before it, which are base64, as OpenAI's "content".
-Json WithPictures(const Json& images, const Json& text) {
+/// A text with pictures before it, which are base64, as OpenAI's "content" of `message`.
+Json WithPictures(const Json& images, const Json& text, const std::string& message,
+                  const std::string& path, openai::FieldNames& names) {
   Json parts = Json::array();
   for (const Json& image : images) {
+    names.Add(ItemPath(message + ".content", parts.size()) + ".image_url.url",
+              ItemPath(path, parts.size()));
     // What it really is its first bytes say.
     const std::string data = image.is_string() ? image.get<std::string>() : "";
     parts.push_back(
@@ -194,7 +210,7 @@ Json WithPictures(const Json& images, const Json& text) {
   return parts;
 }
 
-Json ReadMessages(Fields& fields) {
+Json ReadMessages(Fields& fields, openai::FieldNames& names) {
   const Json* given = fields.List("messages", SIZE_MAX);
   if (given == nullptr || given->empty()) fields.Fail("messages", "must have at least one message");
   Json messages = *given;
@@ -207,7 +223,9 @@ Json ReadMessages(Fields& fields) {
       fields.Fail("messages", "must hold images as lists");
     }
     if (images->is_array() && !images->empty()) {
-      messages[i]["content"] = WithPictures(*images, messages[i].value("content", Json("")));
+      const std::string path = ItemPath("messages", i);
+      messages[i]["content"] = WithPictures(*images, messages[i].value("content", Json("")), path,
+                                            path + ".images", names);
     }
     messages[i].erase("images");
   }
@@ -222,14 +240,21 @@ void Begin(Services& services, const Context& context, openai::GenerateCall call
   job->Begin();
 }
 
+openai::GenerateCall ParseChat(const Json& body, const Services& services,
+                               const openai::FieldNames& names) {
+  return names.Within(
+      [&] { return openai::ParseChatRequest(body, services.served, services.limits); });
+}
+
 void OllamaChat(Services& services, const http::Request& request, const Context& context) {
   const Json given = context.TakeBody(request, services.limits);
   Fields fields(given);
   Json body = Translated(fields, services.served);
-  body["messages"] = ReadMessages(fields);
+  openai::FieldNames names = OllamaNames();
+  body["messages"] = ReadMessages(fields, names);
   if (const Json* tools = fields.Find("tools")) body["tools"] = *tools;
   fields.CheckAllKnown();
-  Begin(services, context, openai::ParseChatRequest(body, services.served, services.limits), true);
+  Begin(services, context, ParseChat(body, services, names), true);
 }
 
 void OllamaGenerate(Services& services, const http::Request& request, const Context& context) {
@@ -244,19 +269,24 @@ void OllamaGenerate(Services& services, const http::Request& request, const Cont
   const bool has_pictures = images != nullptr && !images->empty();
   if (has_pictures && raw) fields.Fail("images", "have no place in a raw prompt");
   fields.CheckAllKnown();
+  openai::FieldNames names = OllamaNames();
   if (raw) {
     body["prompt"] = *prompt;
     if (!body.contains("max_tokens")) body["max_tokens"] = services.served.context;
-    Begin(services, context,
-          openai::ParseCompletionsRequest(body, services.served, services.limits), false);
-    return;
+    const auto parse = [&] {
+      return openai::ParseCompletionsRequest(body, services.served, services.limits);
+    };
+    return Begin(services, context, names.Within(parse), false);
   }
   body["messages"] = Json::array();
   if (system) body["messages"].push_back({{"role", "system"}, {"content", *system}});
   const Json text(*prompt);
+  const std::string last = ItemPath("messages", body["messages"].size());
+  names.Add("messages", "prompt");
   body["messages"].push_back(
-      {{"role", "user"}, {"content", has_pictures ? WithPictures(*images, text) : text}});
-  Begin(services, context, openai::ParseChatRequest(body, services.served, services.limits), false);
+      {{"role", "user"},
+       {"content", has_pictures ? WithPictures(*images, text, last, "images", names) : text}});
+  Begin(services, context, ParseChat(body, services, names), false);
 }
 
 /// Errors in Ollama's form.

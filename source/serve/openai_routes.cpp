@@ -39,12 +39,15 @@ void AnswerResponses(Services& services, http::Request request, const Context& c
   const openai::Json body = context.TakeBody(request, services.limits);
   openai::Fields fields(body);
   openai::Json told;
-  const openai::Json chat = FromResponses(fields, told);
-  const auto job = std::make_shared<GenerateJob>(
-      services, context, openai::ParseChatRequest(chat, services.served, services.limits),
-      [&](const openai::GenerateCall& kept) {
-        return ResponsesFormat(kept, services.served, std::move(told));
-      });
+  openai::FieldNames names;
+  const openai::Json chat = FromResponses(fields, told, names);
+  const auto job = std::make_shared<GenerateJob>(services, context, names.Within([&] {
+    return openai::ParseChatRequest(chat, services.served, services.limits);
+  }),
+                                                 [&](const openai::GenerateCall& kept) {
+                                                   return ResponsesFormat(kept, services.served,
+                                                                          std::move(told));
+                                                 });
   job->Begin();
 }
 

@@ -213,6 +213,50 @@ TEST(ToolRoutes, ResponsesCallTools) {
               "", "input[0].type");
 }
 
+/// An error says which field of the request it is, and not what became of that.
+TEST(ToolRoutes, ErrorsNameTheFieldsThatWereSent) {
+  const Fixture fixture(WithTools());
+  const auto responses = [&](Json more, const std::string& param) {
+    Json request = {{"input", "Hi"}};
+    request.update(more);
+    const Answer answer = fixture.Post("/v1/responses", request);
+    ExpectError(answer, 400, "", param);
+    EXPECT_NE(answer.body.find("\\\"" + param + "\\\""), std::string::npos) << answer.body;
+  };
+  responses({{"input", Json::array()}}, "input");
+  responses({{"max_output_tokens", int64_t{1} << 40}}, "max_output_tokens");
+  responses({{"instructions", "Be kind."}, {"input", {{{"role", "king"}, {"content", "Hi"}}}}},
+            "input[0].role");
+  responses({{"tools", {{{"type", "function"}, {"name", ""}}}}}, "tools[0].name");
+  responses({{"text", {{"format", {{"type", "poem"}}}}}}, "text.format.type");
+  const Answer late = fixture.Post("/v1/responses", Json{{"input", std::string(4000, 'a')}});
+  ExpectError(late, 400, "context_length_exceeded", "input");
+
+  const auto says = [&](const std::string& path, const Json& request, const std::string& field) {
+    const Answer answer = fixture.Post(path, request);
+    EXPECT_EQ(answer.status, 400) << answer.body;
+    EXPECT_NE(answer.body.find("\\\"" + field + "\\\""), std::string::npos) << answer.body;
+  };
+  const Json messages = Chat()["messages"];
+  says("/v1/messages", {{"messages", messages}, {"max_tokens", 4}, {"stop_sequences", {""}}},
+       "stop_sequences");
+  says("/v1/messages",
+       {{"messages", {{{"role", "user"}, {"content", {{{"type", "noise"}}}}}}},
+        {"system", "Be kind."},
+        {"max_tokens", 4}},
+       "messages[0].content[0].type");
+  says("/v1/messages", {{"messages", messages}, {"max_tokens", 4}, {"tools", {{{"name", ""}}}}},
+       "tools[0].name");
+  says("/api/chat", {{"messages", messages}, {"options", {{"temperature", 3}}}},
+       "options.temperature");
+  says("/api/generate", {{"prompt", "Hi"}, {"options", {{"repeat_penalty", "no"}}}},
+       "options.repeat_penalty");
+  says("/api/generate", {{"prompt", "Hi"}, {"raw", true}, {"options", {{"num_predict", 0}}}},
+       "options.num_predict");
+  says("/api/generate", {{"prompt", "Hi"}, {"images", {"AAAA"}}}, "images[0]");
+  says("/api/chat", {{"messages", messages}, {"stop", "a"}}, "stop");  // which it does not have
+}
+
 /// The storyteller with a template that ends with `end`.
 ServeOptions Ending(const std::string& end) {
   ServeOptions options = Options();
