@@ -20,14 +20,12 @@ void AnswerMessages(Services& services, http::Request request, const Context& co
     const openai::Json body = FromAnthropic(fields, false, &names);
     openai::CheckThinking(body, services.served, "thinking");
     const auto job = std::make_shared<GenerateJob>(
-        services, context, names.Within([&] {
-          return openai::ParseChatRequest(body, services.served, services.limits);
-        }),
+        services, context, ParseChat(body, services, context, names),
         [&](const openai::GenerateCall& kept) { return AnthropicFormat(kept, services.served); });
     job->Begin();
   } catch (...) {
     const openai::ApiError error = context.ErrorOf(std::current_exception());
-    ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
+    services.metrics.AddRefused(error.status);
     context.SendError(error, AnthropicError(error));
   }
 }

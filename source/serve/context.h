@@ -40,6 +40,7 @@ struct Services {
   // names and no model, and there is no loop.
   openai::ServedModel served;
   EngineLoop* loop = nullptr;
+  int64_t most_waiting = INT64_MAX;  ///< requests, for the loop
   Metrics& metrics;
   // The same for all models.
   openai::Limits limits;

@@ -291,7 +291,7 @@ void ModelServer::Impl::Answer(const Route& route, http::Request request, const 
     route.answer(services, std::move(request), context);
   } catch (...) {
     const openai::ApiError error = context.ErrorOf(std::current_exception());
-    ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
+    services.metrics.AddRefused(error.status);
     context.SendError(error, route.error_body(error));
   }
 }

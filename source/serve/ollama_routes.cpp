@@ -240,12 +240,6 @@ void Begin(Services& services, const Context& context, openai::GenerateCall call
   job->Begin();
 }
 
-openai::GenerateCall ParseChat(const Json& body, const Services& services,
-                               const openai::FieldNames& names) {
-  return names.Within(
-      [&] { return openai::ParseChatRequest(body, services.served, services.limits); });
-}
-
 void OllamaChat(Services& services, const http::Request& request, const Context& context) {
   const Json given = context.TakeBody(request, services.limits);
   Fields fields(given);
@@ -254,7 +248,7 @@ void OllamaChat(Services& services, const http::Request& request, const Context&
   body["messages"] = ReadMessages(fields, names);
   if (const Json* tools = fields.Find("tools")) body["tools"] = *tools;
   fields.CheckAllKnown();
-  Begin(services, context, ParseChat(body, services, names), true);
+  Begin(services, context, ParseChat(body, services, context, names), true);
 }
 
 void OllamaGenerate(Services& services, const http::Request& request, const Context& context) {
@@ -286,7 +280,7 @@ void OllamaGenerate(Services& services, const http::Request& request, const Cont
   body["messages"].push_back(
       {{"role", "user"},
        {"content", has_pictures ? WithPictures(*images, text, last, "images", names) : text}});
-  Begin(services, context, ParseChat(body, services, names), false);
+  Begin(services, context, ParseChat(body, services, context, names), false);
 }
 
 /// Errors in Ollama's form.
@@ -296,7 +290,7 @@ void ForOllama(Services& services, http::Request request, const Context& context
     answer(services, request, context);
   } catch (...) {
     const openai::ApiError error = context.ErrorOf(std::current_exception());
-    ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
+    services.metrics.AddRefused(error.status);
     context.SendError(error, OllamaError(error));
   }
 }

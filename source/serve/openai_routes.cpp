@@ -25,7 +25,7 @@ void Generate(Services& services, const Context& context, openai::GenerateCall c
 void AnswerChat(Services& services, http::Request request, const Context& context) {
   const openai::Json body = context.TakeBody(request, services.limits);
   request = {};
-  Generate(services, context, openai::ParseChatRequest(body, services.served, services.limits));
+  Generate(services, context, ParseChat(body, services, context));
 }
 
 void AnswerCompletion(Services& services, http::Request request, const Context& context) {
@@ -41,13 +41,11 @@ void AnswerResponses(Services& services, http::Request request, const Context& c
   openai::Json told;
   openai::FieldNames names;
   const openai::Json chat = FromResponses(fields, told, names);
-  const auto job = std::make_shared<GenerateJob>(services, context, names.Within([&] {
-    return openai::ParseChatRequest(chat, services.served, services.limits);
-  }),
-                                                 [&](const openai::GenerateCall& kept) {
-                                                   return ResponsesFormat(kept, services.served,
-                                                                          std::move(told));
-                                                 });
+  const auto job = std::make_shared<GenerateJob>(
+      services, context, ParseChat(chat, services, context, names),
+      [&](const openai::GenerateCall& kept) {
+        return ResponsesFormat(kept, services.served, std::move(told));
+      });
   job->Begin();
 }
 
