@@ -344,7 +344,7 @@ TEST(ModelServer, RefusesInTheFormOfTheApiThatIsAsked) {
   // What the HTTP layer refuses.
   const std::string post = "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n" + key + json +
                            "Origin: https://good.example\r\nContent-Length: ";
-  const Answer full = fixture.Ask(post + "2000\r\n\r\n");
+  const Answer full = fixture.Ask(post + "2000\r\n\r\n" + std::string(2000, 'x'));
   EXPECT_EQ(full.status, 503);
   EXPECT_EQ(error(full)["error"]["type"], "overloaded_error");
   EXPECT_TRUE(full.Has("Retry-After: "));
