@@ -59,11 +59,15 @@ AnswerMessage ReadMessage(const GenerateCall& call, const GeneratedAnswer& answe
 std::string_view FinishName(const GeneratedAnswer& answer, int calls) {
   switch (answer.finish) {
     case FinishReason::kStop: return calls > 0 ? "tool_calls" : "stop";
-    case FinishReason::kLength: return "length";
+    case FinishReason::kLength:
+    case FinishReason::kDeadline: return "length";
     case FinishReason::kCancelled: return "cancelled";
-    case FinishReason::kDeadline: return "deadline";
   }
   return "stop";
+}
+
+void WriteEndedBy(JsonWriter& out, const GeneratedAnswer& answer) {
+  if (answer.finish == FinishReason::kDeadline) out.Key("ended_by").String("deadline");
 }
 
 }  // namespace oort::openai

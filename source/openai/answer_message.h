@@ -8,6 +8,7 @@
 
 #include "oort/tool_calls.h"
 #include "openai/generate_call.h"
+#include "openai/json_writer.h"
 
 namespace oort::openai {
 
@@ -47,6 +48,9 @@ AnswerMessage ReadMessage(const GenerateCall& call, const GeneratedAnswer& answe
 std::string TextOf(const GenerateCall& call, const GeneratedAnswer& answer);
 /// OpenAI's word for why an answer ended that has so many calls.
 std::string_view FinishName(const GeneratedAnswer& answer, int calls);
+/// A member of our own, "ended_by", where no API has a word for what ended an answer: each says in
+/// its words that the answer is not whole, and clients that know no other words take it.
+void WriteEndedBy(JsonWriter& out, const GeneratedAnswer& answer);
 /// `prefix` and random letters and digits.
 std::string RandomId(std::string_view prefix, int length = 24);
 

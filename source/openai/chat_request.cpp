@@ -197,7 +197,8 @@ ChatInputs ReadChatInputs(Fields& fields, const LanguageModel& model, const std:
   return inputs;
 }
 
-GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const Limits& limits) {
+GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const Limits& limits,
+                              const PictureGate& gate) {
   Fields fields(body);
   CommonFields common = ReadCommonFields(fields, served, limits);
   GenerateCall& call = common.call;
@@ -213,7 +214,9 @@ GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const
   ReadEffort(fields, served, inputs);
   fields.CheckAllKnown();
   ApplyTools(tools, served, common.holds_json, common.request, call);
-  common.request.pictures = ReadPictures(sources, served);
+  common.request.pictures = ReadPictures(sources, served, [&] {
+    if (gate) gate(common.request);
+  });
   std::vector<int32_t> prompt =
       served.model->EncodeChat(inputs, "default", limits.chat_template, common.request.pictures);
   if (splits) ApplyReasoning(served, prompt, call);

@@ -91,8 +91,12 @@ inline const GeneratedAnswer& AnswerOf(const GenerateResult& result, size_t i) {
 /// The JSON of a body; throws a RequestError for what is none, is nested deeply or has a key twice.
 Json ParseBody(std::string_view body, const Limits& limits = {});
 
+/// Called before each picture of a request is read, which takes long; throws where that would be
+/// for nothing.
+using PictureGate = std::function<void(const GenerateRequest&)>;
+
 GenerateCall ParseChatRequest(const Json& body, const ServedModel& served,
-                              const Limits& limits = {});
+                              const Limits& limits = {}, const PictureGate& gate = {});
 GenerateCall ParseCompletionsRequest(const Json& body, const ServedModel& served,
                                      const Limits& limits = {});
 

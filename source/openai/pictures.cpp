@@ -49,7 +49,8 @@ PictureSource ReadPictureSource(Fields& part) {
 }
 
 std::vector<std::shared_ptr<const Picture>> ReadPictures(const std::vector<PictureSource>& sources,
-                                                         const ServedModel& served) {
+                                                         const ServedModel& served,
+                                                         const std::function<void()>& before_each) {
   std::vector<std::shared_ptr<const Picture>> pictures;
   for (const PictureSource& source : sources) {
     if (!served.read_picture) {
@@ -57,6 +58,7 @@ std::vector<std::shared_ptr<const Picture>> ReadPictures(const std::vector<Pictu
                                            " is a picture, and the model that answers here reads "
                                            "text alone");
     }
+    if (before_each) before_each();
     try {
       pictures.push_back(served.read_picture(std::as_bytes(std::span(source.file))));
     } catch (const Error& error) {

@@ -2,6 +2,7 @@
 // Pictures in the messages of a chat.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,9 +21,10 @@ struct PictureSource {
 /// for other URLs.
 PictureSource ReadPictureSource(Fields& part);
 
-/// What the model makes of them. Throws a RequestError for what is no picture, and where the model
-/// reads none.
-std::vector<std::shared_ptr<const Picture>> ReadPictures(const std::vector<PictureSource>& sources,
-                                                         const ServedModel& served);
+/// What the model makes of them; `before_each` may end that. Throws a RequestError for what is no
+/// picture, and where the model reads none.
+std::vector<std::shared_ptr<const Picture>> ReadPictures(
+    const std::vector<PictureSource>& sources, const ServedModel& served,
+    const std::function<void()>& before_each = {});
 
 }  // namespace oort::openai

@@ -62,6 +62,7 @@ void WriteEnd(JsonWriter& out, const GenerateCall& call, const GeneratedAnswer& 
   } else {
     out.StringOrNull(answer.stop);
   }
+  WriteEndedBy(out, answer);
 }
 
 void WriteMessage(JsonWriter& out, const AnswerMessage& message) {
@@ -263,8 +264,9 @@ void ChunkWriter::WriteHeld(JsonWriter& out, Choice& choice, std::string_view te
   }
   if (call_.return_token_ids) {
     out.Key("token_ids");
-    WriteIds(out, choice.held);
+    WriteIds(out, choice.ids);
   }
+  choice.ids.clear();
   choice.offset += text::CountCodePoints(text);
   choice.held.clear();
   choice.logprobs.clear();
@@ -272,7 +274,7 @@ void ChunkWriter::WriteHeld(JsonWriter& out, Choice& choice, std::string_view te
 }
 
 std::string ChunkWriter::Chunk(int64_t choice, const AnswerDelta& delta, const GeneratedAnswer* end,
-                               const ScoredTokens& echoed) {
+                               const ScoredTokens& echoed, bool begins) {
   JsonWriter out = Begin();
   Choice& state = choices_[static_cast<size_t>(choice)];
   out.Key("choices").Open('[').Open('{').Key("index").Integer(choice);
@@ -282,6 +284,7 @@ std::string ChunkWriter::Chunk(int64_t choice, const AnswerDelta& delta, const G
     out.Key("delta");
     WriteDelta(out, delta);
   }
+  if (begins) WritePromptIds(out, choice);
   WriteHeld(out, state, delta.content, echoed);
   if (end != nullptr) {
     WriteEnd(out, call_, *end, state.message.calls());
@@ -299,18 +302,27 @@ std::string ChunkWriter::Chunk(int64_t choice, const AnswerDelta& delta, const G
   return out.Take();
 }
 
+void ChunkWriter::WritePromptIds(JsonWriter& out, int64_t choice) const {
+  if (!call_.return_token_ids) return;
+  out.Key("prompt_token_ids");
+  WriteIds(out, call_.prompts[static_cast<size_t>(choice / call_.n)].ids);
+}
+
 std::string ChunkWriter::First(int64_t choice) {
   if (call_.endpoint == Endpoint::kCompletions) {
-    if (!call_.echo) return {};
+    if (!call_.echo && !call_.return_token_ids) return {};
     const auto p = static_cast<size_t>(choice / call_.n);
     const PromptFacts& prompt = call_.prompts[p];
     ScoredTokens echoed;
-    if (call_.logprobs) echoed = {prompt.ids, prompts_[p].logprobs, prompts_[p].top};
-    return Chunk(choice, {prompt.text, {}, {}}, nullptr, echoed);
+    if (call_.echo && call_.logprobs) {
+      echoed = {prompt.ids, prompts_[p].logprobs, prompts_[p].top};
+    }
+    return Chunk(choice, {prompt.text, {}, {}}, nullptr, echoed, true);
   }
   JsonWriter out = Begin();
   out.Key("choices").Open('[').Open('{').Key("index").Integer(choice);
   out.Key("delta").Open('{').Key("role").String("assistant").Key("content").String("").Close('}');
+  WritePromptIds(out, choice);
   out.Key("logprobs").Null().Key("finish_reason").Null().Close('}').Close(']');
   if (call_.include_usage) out.Key("usage").Null();
   out.Close('}');
@@ -321,8 +333,8 @@ std::string ChunkWriter::Piece(int64_t choice, const GeneratedPiece& piece) {
   Choice& state = choices_[static_cast<size_t>(choice)];
   if (piece.token >= 0) {
     ++running_.completion;
-    const bool ends = EndsAnswer(call_, *served_.model, piece.token);
-    if (!ends && (call_.logprobs || call_.return_token_ids)) {
+    if (call_.return_token_ids) state.ids.push_back(piece.token);
+    if (call_.logprobs && !EndsAnswer(call_, *served_.model, piece.token)) {
       state.held.push_back(piece.token);
       state.logprobs.push_back(piece.logprob);
       state.top.emplace_back(piece.top.begin(), piece.top.end());

@@ -49,8 +49,8 @@ class ChunkWriter {
   /// choices.
   void Prompt(size_t prompt, std::vector<float> logprobs,
               std::vector<std::vector<TokenLogprob>> top);
-  /// What begins choice i: the role of a chat, the echoed prompt of a completion; empty where there
-  /// is nothing to say.
+  /// What begins choice i: the role of a chat, the echoed prompt of a completion, the ids of the
+  /// prompt; empty where there is nothing to say.
   std::string First(int64_t choice);
   /// A piece of choice i, with log-probabilities where the call asks for these. Empty where the
   /// piece has nothing that a client would see.
@@ -64,8 +64,9 @@ class ChunkWriter {
   struct Choice {
     explicit Choice(const GenerateCall& call) : message(call) {}
     MessageReader message;
-    int64_t offset = 0;  ///< characters of the choice's text so far
-    /// Tokens whose log-probabilities, or ids, wait for a chunk with text.
+    int64_t offset = 0;        ///< characters of the choice's text so far
+    std::vector<int32_t> ids;  ///< that wait for a chunk with text; of all tokens, the last too
+    /// Tokens of the text whose log-probabilities wait likewise.
     std::vector<int32_t> held;
     std::vector<float> logprobs;
     std::vector<std::vector<TokenLogprob>> top;
@@ -77,9 +78,11 @@ class ChunkWriter {
   };
 
   JsonWriter Begin() const;
-  /// A chunk of one choice: a part of it, why it ended, and what was held.
+  /// A chunk of one choice: a part of it, why it ended, and what was held. The one that `begins` it
+  /// tells of the prompt.
   std::string Chunk(int64_t choice, const AnswerDelta& delta, const GeneratedAnswer* end,
-                    const ScoredTokens& echoed = {});
+                    const ScoredTokens& echoed = {}, bool begins = false);
+  void WritePromptIds(JsonWriter& out, int64_t choice) const;
   AnswerDelta Part(Choice& state, std::string_view text) const;
   void WriteHeld(JsonWriter& out, Choice& choice, std::string_view text,
                  const ScoredTokens& echoed) const;

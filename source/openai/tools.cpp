@@ -116,6 +116,19 @@ std::shared_ptr<const TokenConstraint> HoldTo(const ServedModel& served, ToolSty
 
 }  // namespace
 
+void CheckThinking(const Json& chat, const ServedModel& served, const std::string& param) {
+  const auto variables = chat.find("chat_template_kwargs");
+  if (variables == chat.end()) return;
+  const std::string_view source = TemplateOf(*served.model, false);
+  if (source.find("enable_thinking") != std::string_view::npos) return;
+  const bool thinks = source.find("<think>") != std::string_view::npos || IsHarmony(source);
+  if (variables->at("enable_thinking") == thinks) return;
+  throw RequestError(param, Quote(param) + (thinks ? " cannot be turned off: the model's template "
+                                                     "has no switch for it"
+                                                   : " cannot be turned on: the model's template "
+                                                     "knows no thinking"));
+}
+
 bool KnowsEffort(const ServedModel& served) {
   return TemplateOf(*served.model, false).find("reasoning_effort") != std::string_view::npos;
 }

@@ -43,6 +43,11 @@ void ApplyReasoning(const ServedModel& served, const std::vector<int32_t>& promp
 void ApplyChannels(const ServedModel& served, bool splits, std::vector<int32_t>& prompt,
                    GenerateRequest& request, GenerateCall& call);
 
+/// Refuses the field `param` of a request to another API, which became the variable
+/// "enable_thinking" of `chat`, where the model's template knows no such thing and the answer would
+/// not be what the field asks for.
+void CheckThinking(const Json& chat, const ServedModel& served, const std::string& param);
+
 /// Whether the model's chat template asks how much effort its reasoning is worth.
 bool KnowsEffort(const ServedModel& served);
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string>
 
+#include "serve/http/head.h"
+
 namespace oort::serve {
 namespace {
 
@@ -46,6 +48,19 @@ bool MayBeJson(const http::Request& request, std::string_view type) {
   const bool curl =
       type.empty() || http::EqualsIgnoringCase(type, "application/x-www-form-urlencoded");
   return curl && !IsOfAPage(request);
+}
+
+/// Names of header fields with commas between them, no longer than a client needs.
+bool AreNames(std::string_view list) {
+  if (list.size() > 4096) return false;
+  while (true) {
+    const size_t comma = std::min(list.find(','), list.size());
+    const size_t begin = std::min(list.find_first_not_of(" \t"), comma);
+    const std::string_view name = list.substr(begin, comma - begin);
+    if (!http::IsToken(name.substr(0, name.find_last_not_of(" \t") + 1))) return false;
+    if (comma == list.size()) return true;
+    list.remove_prefix(comma + 1);
+  }
 }
 
 bool IsKnownOrigin(std::string_view origin, const AccessRules& rules) {
@@ -114,7 +129,10 @@ int KeyOf(const http::Request& request, const AccessRules& rules) {
 std::vector<http::Field> CorsFields(const http::Request& request, const AccessRules& rules) {
   const std::string_view origin = request.Get("origin");
   if (origin.empty() || !IsKnownOrigin(origin, rules)) return {};
-  return {{"Access-Control-Allow-Origin", std::string(origin)}, {"Vary", "Origin"}};
+  return {{"Access-Control-Allow-Origin", std::string(origin)},
+          {"Access-Control-Expose-Headers",
+           "X-Request-Id, Retry-After, X-Should-Retry, Inference-Header-Content-Length"},
+          {"Vary", "Origin"}};
 }
 
 http::Response Preflight(const http::Request& request, const AccessRules& rules) {
@@ -122,8 +140,11 @@ http::Response Preflight(const http::Request& request, const AccessRules& rules)
   response.fields.push_back({"Allow", "GET, HEAD, POST, OPTIONS"});
   if (response.fields.size() > 1) {
     response.fields.push_back({"Access-Control-Allow-Methods", "GET, POST"});
+    // Clients send names of their own, as OpenAI's does: nothing here depends on a name.
+    const std::string_view asked = request.Get("access-control-request-headers");
+    const std::string_view known = "Authorization, Content-Type, X-Api-Key, X-Request-Id";
     response.fields.push_back(
-        {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, X-Request-Id"});
+        {"Access-Control-Allow-Headers", std::string(AreNames(asked) ? asked : known)});
     response.fields.push_back({"Access-Control-Max-Age", "600"});
   }
   return response;

@@ -13,6 +13,8 @@ std::string_view AnthropicType(int status) {
     case 401: return "authentication_error";
     case 403: return "permission_error";
     case 404: return "not_found_error";
+    case 408:
+    case 504: return "timeout_error";
     case 413: return "request_too_large";
     case 429: return "rate_limit_error";
     case 503: return "overloaded_error";
@@ -165,6 +167,7 @@ class Anthropic : public AnswerFormat {
       out.String(calls > 0 ? "tool_use" : "end_turn");
     }
     out.Key("stop_sequence").StringOrNull(answer == nullptr ? "" : answer->stop);
+    if (answer != nullptr) openai::WriteEndedBy(out, *answer);
   }
   void WriteUsage(JsonWriter& out, const GeneratedAnswer* answer) const {
     const int64_t tokens = answer == nullptr ? 0 : static_cast<int64_t>(answer->tokens.size());

@@ -153,7 +153,10 @@ void CopyToolChoice(Fields& fields, Json& body) {
 
 }  // namespace
 
-Json FromAnthropic(Fields& fields, bool counts) {
+Json FromAnthropic(Fields& fields, bool counts, openai::FieldNames* names) {
+  openai::FieldNames unread;
+  if (names == nullptr) names = &unread;
+  *names = {{"stop", "stop_sequences"}, {"chat_template_kwargs", "thinking"}};
   Json body = Json::object();
   for (const char* name : {"model", "max_tokens", "temperature", "top_p", "top_k", "stream"}) {
     if (const Json* value = fields.Find(name)) body[name] = *value;
@@ -168,11 +171,24 @@ Json FromAnthropic(Fields& fields, bool counts) {
   body["messages"] = Json::array();
   if (const Json* system = fields.Find("system")) {
     body["messages"].push_back({{"role", "system"}, {"content", TextContent(*system, "system")}});
+    names->Add("messages[0]", "system");
+    names->Add("messages[0].content", "system");
   }
   for (size_t i = 0; i < messages->size(); ++i) {
+    const size_t begin = body["messages"].size();
     AddMessage(body["messages"], (*messages)[i], ItemPath("messages", i));
+    for (size_t made = begin; made < body["messages"].size(); ++made) {
+      names->Add(ItemPath("messages", made), ItemPath("messages", i));
+    }
   }
-  if (const Json* tools = fields.List("tools", SIZE_MAX)) body["tools"] = Tools(*tools, "tools");
+  if (const Json* tools = fields.List("tools", SIZE_MAX)) {
+    body["tools"] = Tools(*tools, "tools");
+    for (size_t i = 0; i < tools->size(); ++i) {
+      const std::string tool = ItemPath("tools", i);
+      names->Add(tool + ".function", tool);
+      names->Add(tool + ".function.parameters", tool + ".input_schema");
+    }
+  }
   CopyToolChoice(fields, body);
   if (const Json* thinking = fields.Object("thinking")) {
     Fields inner(*thinking, "thinking");
@@ -182,7 +198,10 @@ Json FromAnthropic(Fields& fields, bool counts) {
     }
     inner.Refuse("budget_tokens", "how long it thinks is the model's own");
     inner.CheckAllKnown();
-    body["chat_template_kwargs"] = {{"enable_thinking", type != "disabled"}};
+    // What is adaptive is the template's to say.
+    if (type != "adaptive") {
+      body["chat_template_kwargs"] = {{"enable_thinking", type == "enabled"}};
+    }
   }
   fields.Ignore({"metadata", "service_tier"});
   fields.CheckAllKnown();

@@ -16,14 +16,16 @@ void AnswerMessages(Services& services, http::Request request, const Context& co
   try {
     const openai::Json given = context.TakeBody(request, services.limits);
     openai::Fields fields(given);
-    const openai::Json body = FromAnthropic(fields);
+    openai::FieldNames names;
+    const openai::Json body = FromAnthropic(fields, false, &names);
+    openai::CheckThinking(body, services.served, "thinking");
     const auto job = std::make_shared<GenerateJob>(
-        services, context, openai::ParseChatRequest(body, services.served, services.limits),
+        services, context, ParseChat(body, services, context, names),
         [&](const openai::GenerateCall& kept) { return AnthropicFormat(kept, services.served); });
     job->Begin();
   } catch (...) {
     const openai::ApiError error = context.ErrorOf(std::current_exception());
-    ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
+    services.metrics.AddRefused(error.status);
     context.SendError(error, AnthropicError(error));
   }
 }

@@ -13,12 +13,7 @@ void Context::Send(int status, std::string body, std::string type) const {
 }
 
 void Context::SendError(const openai::ApiError& error, std::string body) const {
-  http::Response response{.status = error.status, .body = std::move(body), .fields = fields};
-  if (error.status == 401) response.fields.push_back({"WWW-Authenticate", "Bearer"});
-  if (error.status == 429 || error.status == 503) response.fields.push_back({"Retry-After", "1"});
-  // What the request itself is to blame for would fail again.
-  if (error.status == 500) response.fields.push_back({"X-Should-Retry", "false"});
-  reply.Send(std::move(response));
+  reply.Send(ErrorResponse(error, std::move(body), fields));
 }
 
 void Context::SendError(const openai::ApiError& error) const {
@@ -27,6 +22,17 @@ void Context::SendError(const openai::ApiError& error) const {
 
 openai::ApiError Context::ErrorOf(const std::exception_ptr& failure) const {
   return failures != nullptr ? failures->ErrorOf(failure, id) : openai::ApiErrorOf(failure);
+}
+
+http::Response ErrorResponse(const openai::ApiError& error, std::string body,
+                             std::vector<http::Field> fields) {
+  http::Response response{
+      .status = error.status, .body = std::move(body), .fields = std::move(fields)};
+  if (error.status == 401) response.fields.push_back({"WWW-Authenticate", "Bearer"});
+  if (error.status == 429 || error.status == 503) response.fields.push_back({"Retry-After", "1"});
+  // What the request itself is to blame for would fail again.
+  if (error.status == 500) response.fields.push_back({"X-Should-Retry", "false"});
+  return response;
 }
 
 openai::ApiError QueueFull(const std::string& message) {

@@ -40,6 +40,7 @@ struct Services {
   // names and no model, and there is no loop.
   openai::ServedModel served;
   EngineLoop* loop = nullptr;
+  int64_t most_waiting = INT64_MAX;  ///< requests, for the loop
   Metrics& metrics;
   // The same for all models.
   openai::Limits limits;
@@ -79,12 +80,16 @@ struct Context {
   openai::Json TakeBody(const http::Request& request, const openai::Limits& limits) const;
   /// The whole response.
   void Send(int status, std::string body, std::string type = "application/json") const;
-  /// An error, with the header fields that go with its status; `body` is it in the API's form.
   void SendError(const openai::ApiError& error, std::string body) const;
   void SendError(const openai::ApiError& error) const;
   /// What the asker is told of a failure; the server's own ones are logged.
   openai::ApiError ErrorOf(const std::exception_ptr& failure) const;
 };
+
+/// An error, with the header fields that go with its status besides `fields`; `body` is it in the
+/// API's form.
+http::Response ErrorResponse(const openai::ApiError& error, std::string body,
+                             std::vector<http::Field> fields);
 
 /// The error for a request that finds no room.
 openai::ApiError QueueFull(const std::string& message);

@@ -9,11 +9,17 @@ namespace oort::serve {
 namespace {
 
 void SendAnswer(EncoderLoop& loop, const Context& context, const EncoderJob& job,
-                const std::vector<float>& values, const std::exception_ptr& failure) {
+                const std::vector<float>& values, std::exception_ptr failure) {
   Metrics& metrics = loop.metrics();
   if (job.left) {
     ++metrics.left;
     return;
+  }
+  std::string body;
+  try {
+    if (!failure) body = job.body(values);
+  } catch (...) {
+    failure = std::current_exception();
   }
   if (failure) {
     ++metrics.failed;
@@ -25,7 +31,7 @@ void SendAnswer(EncoderLoop& loop, const Context& context, const EncoderJob& job
   metrics.end_to_end.Observe(time.count());
   context.reply.Note("request=" + context.id + " key=" + std::to_string(context.key) +
                      " prompt_tokens=" + std::to_string(job.tokens));
-  context.Send(200, job.body(values));
+  context.Send(200, std::move(body));
 }
 
 }  // namespace

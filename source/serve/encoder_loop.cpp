@@ -86,7 +86,7 @@ void EncoderLoop::Run() {
     if (stop) {
       const auto ended = std::make_exception_ptr(
           Error(ErrorCode::kCancelled, "the server ended before the texts were encoded"));
-      for (const Job& job : jobs) job.then({}, ended);
+      for (const Job& job : jobs) Tell(job, {}, ended);
       return;
     }
     const int64_t taken = std::ssize(jobs);
@@ -114,25 +114,36 @@ std::vector<float> EncoderLoop::Read(const std::vector<TokenPair>& texts) {
   return std::get<Embedder>(model_).EmbedTokens(ids).values;
 }
 
+void EncoderLoop::Tell(const Job& job, std::vector<float> values,
+                       const std::exception_ptr& failure) {
+  try {
+    job.then(std::move(values), failure);
+  } catch (...) {
+    // What fails for one asker must not end the loop. His reply goes with the job, and so he is
+    // told.
+  }
+}
+
 void EncoderLoop::Answer(std::vector<Job> jobs) {
   if (jobs.size() == 1) return AnswerAlone(jobs[0]);
-  std::vector<TokenPair> texts;
-  for (const Job& job : jobs) texts.insert(texts.end(), job.texts.begin(), job.texts.end());
-  std::vector<float> values;
+  std::vector<std::vector<float>> values;
   try {
-    values = Read(texts);
+    std::vector<TokenPair> texts;
+    for (const Job& job : jobs) texts.insert(texts.end(), job.texts.begin(), job.texts.end());
+    const std::vector<float> all = Read(texts);
+    const size_t width = all.size() / texts.size();
+    const auto* at = all.data();
+    for (const Job& job : jobs) {
+      const auto* end = at + job.texts.size() * width;
+      values.emplace_back(at, end);
+      at = end;
+    }
   } catch (...) {
     // What goes wrong for one is not for the others.
     for (const Job& job : jobs) AnswerAlone(job);
     return;
   }
-  const size_t width = values.size() / texts.size();
-  const auto* at = values.data();
-  for (const Job& job : jobs) {
-    const auto* end = at + job.texts.size() * width;
-    job.then({at, end}, nullptr);
-    at = end;
-  }
+  for (size_t i = 0; i < jobs.size(); ++i) Tell(jobs[i], std::move(values[i]), nullptr);
 }
 
 void EncoderLoop::AnswerAlone(const Job& job) {
@@ -143,7 +154,7 @@ void EncoderLoop::AnswerAlone(const Job& job) {
   } catch (...) {
     failure = std::current_exception();
   }
-  job.then(std::move(values), failure);
+  Tell(job, std::move(values), failure);
 }
 
 }  // namespace oort::serve

@@ -62,6 +62,7 @@ class EncoderLoop {
     Then then;
   };
   void Run();
+  static void Tell(const Job& job, std::vector<float> values, const std::exception_ptr& failure);
   void Answer(std::vector<Job> jobs);
   void AnswerAlone(const Job& job);
   std::vector<float> Read(const std::vector<TokenPair>& texts);

@@ -10,7 +10,43 @@ namespace {
 /// While so much is unsent, events wait; then they are told together.
 constexpr size_t kMostUnsent = 64 << 10;
 
+openai::ApiError TooLate() {
+  return {504, "the answer did not begin in time", "server_error", "", "deadline"};
+}
+
+/// When a request must be answered at the latest.
+std::chrono::steady_clock::time_point LatestOf(const GenerateRequest& request,
+                                               const Services& services, const Context& context) {
+  const auto latest = std::min(context.arrived + services.most_time, context.deadline);
+  return std::min(request.deadline.value_or(latest), latest);
+}
+
+/// Throws where an answer would come to nothing.
+void CheckWorthwhile(const GenerateRequest& request, const Services& services,
+                     const Context& context) {
+  if (context.reply.gone()) {
+    throw openai::RequestError({kAskerLeft, "nobody waits for the answer any more"});
+  }
+  if (services.draining) throw openai::RequestError(ShuttingDown());
+  if (std::chrono::steady_clock::now() >= LatestOf(request, services, context)) {
+    throw openai::RequestError(TooLate());
+  }
+  // As Submit would: but that comes when the pictures are read.
+  if (services.loop->stats().waiting >= services.most_waiting) {
+    throw openai::RequestError(QueueFull("too many requests wait: try again later"));
+  }
+}
+
 }  // namespace
+
+openai::GenerateCall ParseChat(const openai::Json& chat, const Services& services,
+                               const Context& context, const openai::FieldNames& names) {
+  return names.Within([&] {
+    return openai::ParseChatRequest(
+        chat, services.served, services.limits,
+        [&](const GenerateRequest& request) { CheckWorthwhile(request, services, context); });
+  });
+}
 
 GenerateJob::GenerateJob(Services& services, Context context, openai::GenerateCall call,
                          const MakeFormat& make_format)
@@ -63,8 +99,7 @@ void GenerateJob::Submit(size_t index) {
   request.caller = static_cast<uint64_t>(context_.key);
   // What one caller has asked must not show in how fast another is answered.
   request.cache_salt = std::to_string(context_.key) + '/' + request.cache_salt;
-  const Clock::time_point latest = std::min(begin_ + services_.most_time, context_.deadline);
-  request.deadline = std::min(request.deadline.value_or(latest), latest);
+  request.deadline = LatestOf(request, services_, context_);
   if (call_.stream) {
     request.on_piece = [self = shared_from_this(), index](const GeneratedPiece& piece) {
       self->Push(
@@ -97,7 +132,14 @@ void GenerateJob::Push(Event event) {
     if (event.request != SIZE_MAX) queue_.push_back(std::move(event));
     if (!begun_ || queue_.empty() || std::exchange(scheduled_, true)) return;
   }
-  context_.reply.Post([self = shared_from_this()] { self->Pump(); });
+  try {
+    context_.reply.Post([self = shared_from_this()] { self->Pump(); });
+  } catch (...) {
+    // The next event asks for it again. Behind the last one nothing holds this job any more, and
+    // its reply says that it was lost.
+    const std::lock_guard lock(mutex_);
+    scheduled_ = false;
+  }
 }
 
 void GenerateJob::Pump() {
@@ -177,8 +219,7 @@ std::string GenerateJob::WriteEnd(size_t index) {
   GenerateResult result = handles_.at(index).Wait();
   if (result.finish == FinishReason::kCancelled) throw openai::RequestError(ShuttingDown());
   if (result.finish == FinishReason::kDeadline && result.tokens.empty()) {
-    throw openai::RequestError(
-        {504, "the answer did not begin in time", "server_error", "", "deadline"});
+    throw openai::RequestError(TooLate());
   }
   const std::chrono::duration<double> time = Clock::now() - begin_;
   std::string text;

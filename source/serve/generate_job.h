@@ -9,10 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "openai/field_names.h"
 #include "serve/answer_format.h"
 #include "serve/context.h"
 
 namespace oort::serve {
+
+/// A chat, whose fields have other `names` where it was translated from another API. Its pictures
+/// are read while somebody waits for the answer and the engine has room for it.
+openai::GenerateCall ParseChat(const openai::Json& chat, const Services& services,
+                               const Context& context, const openai::FieldNames& names = {});
 
 /// Hands the requests of a call to the engine, and what comes out to the asker. The engine's thread
 /// only queues; the text is written on the server's thread. Owned by its callbacks, it goes when

@@ -44,6 +44,7 @@ LanguageResident::LanguageResident(LanguageSetup setup, const Services& services
     : services_(services), loop_(setup.served.model, setup.loop) {
   services_.served = std::move(setup.served);
   services_.loop = &loop_;
+  services_.most_waiting = setup.loop.most_waiting;
   openai::ServedModel& served = services_.served;
   const LanguageModel& model = *served.model;
   if (served.context == 0) served.context = model.info().context;

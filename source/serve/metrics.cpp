@@ -147,6 +147,13 @@ Metrics::Metrics(int64_t context)
       most_tokens(Counts(context)),
       choices({1, 2, 5, 10, 20, 50}) {}
 
+void Metrics::AddRefused(int status) {
+  ++(status == kAskerLeft ? left
+     : status == 429      ? rejected_full
+     : status < 500       ? rejected_invalid
+                          : failed);
+}
+
 void Metrics::Add(const GenerateRequest& request, const GeneratedAnswer& answer, double seconds) {
   const GenerateTimings& timings = answer.timings;
   const auto tokens = static_cast<int64_t>(answer.tokens.size());

@@ -30,6 +30,9 @@ class Histogram {
   std::atomic<double> sum_ = 0;
 };
 
+/// The status, which nobody sees, of a request whose asker has left.
+constexpr int kAskerLeft = 499;
+
 /// Thread contract: any number of threads.
 struct Metrics {
   explicit Metrics(int64_t context);
@@ -43,6 +46,8 @@ struct Metrics {
   std::atomic<int64_t> rejected_invalid = 0;
   std::atomic<int64_t> left = 0;  ///< whose asker left before the end
 
+  /// Adds a request that was refused with this status, before anything was computed for it.
+  void AddRefused(int status);
   /// Adds an answer that came to its own end.
   void Add(const GenerateRequest& request, const GeneratedAnswer& answer, double seconds);
   /// Keeps what an engine of this model has counted, before it goes.

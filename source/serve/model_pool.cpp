@@ -52,14 +52,22 @@ void ModelPool::Stop() {
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
-  std::vector<Waiter> left;
+  std::list<Waiter> left;
   {
     const std::lock_guard lock(mutex_);
     left = TakeWaiters({});
   }
   const auto ends =
       std::make_exception_ptr(Error(ErrorCode::kCancelled, "the server is about to end"));
-  for (const Waiter& waiter : left) waiter.then(nullptr, ends);
+  for (const Waiter& waiter : left) Tell(waiter, nullptr, ends);
+}
+
+void ModelPool::Tell(const Waiter& waiter, Lease lease, const std::exception_ptr& failure) {
+  try {
+    waiter.then(std::move(lease), failure);
+  } catch (...) {
+    // What fails for one asker must not end the others. His reply goes with him, and so he is told.
+  }
 }
 
 /// Gives a use back when it goes.
@@ -141,16 +149,15 @@ size_t ModelPool::used() const {
   return UsedLocked();
 }
 
-std::vector<ModelPool::Waiter> ModelPool::TakeWaiters(std::optional<size_t> model) {
-  std::vector<Waiter> taken;
+std::list<ModelPool::Waiter> ModelPool::TakeWaiters(std::optional<size_t> model) {
+  std::list<Waiter> taken;
   for (auto at = waiters_.begin(); at != waiters_.end();) {
-    if (model && at->model != *model) {
-      ++at;
-      continue;
+    const auto next = std::next(at);
+    if (!model || at->model == *model) {
+      waiting_bytes_ -= at->bytes;
+      taken.splice(taken.end(), waiters_, at);
     }
-    waiting_bytes_ -= at->bytes;
-    taken.push_back(std::move(*at));
-    at = waiters_.erase(at);
+    at = next;
   }
   return taken;
 }
@@ -187,7 +194,13 @@ void ModelPool::Run() {
       for (Entry& entry : entries_) entry.leaving = false;
       continue;
     }
-    LoadFor(waiters_.front().model, lock);
+    try {
+      LoadFor(waiters_.front().model, lock);
+    } catch (...) {
+      // Without memory to tell who waits: it is tried again at the next look.
+      if (!lock.owns_lock()) lock.lock();
+      changed_ = false;
+    }
   }
 }
 
@@ -271,12 +284,21 @@ void ModelPool::LoadFor(size_t model, std::unique_lock<std::mutex>& lock) {
 void ModelPool::Serve(size_t model, std::unique_lock<std::mutex>& lock) {
   Entry& entry = entries_[model];
   entry.leaving = false;
-  std::vector<std::pair<Waiter, Lease>> served;
-  for (Waiter& waiter : TakeWaiters(model)) served.emplace_back(std::move(waiter), LeaseOf(entry));
+  std::list<Waiter> served = TakeWaiters(model);
+  std::vector<Lease> leases;
+  try {
+    leases.reserve(served.size());
+    while (leases.size() < served.size()) leases.push_back(LeaseOf(entry));
+  } catch (...) {
+    lock.unlock();  // leases that go need it
+    throw;
+  }
   changed_ = true;
   lock.unlock();
-  for (auto& [waiter, lease] : served) waiter.then(std::move(lease), nullptr);
+  auto lease = leases.begin();
+  for (const Waiter& waiter : served) Tell(waiter, std::move(*lease++), nullptr);
   served.clear();
+  leases.clear();
   lock.lock();
 }
 
@@ -287,7 +309,7 @@ void ModelPool::Fail(size_t model, const std::exception_ptr& failure,
   entry.failed_at = Clock::now();
   entry.failure = failure;
   const std::string name = entry.source.name;
-  std::vector<Waiter> told = TakeWaiters(model);
+  std::list<Waiter> told = TakeWaiters(model);
   changed_ = true;
   lock.unlock();
   if (options_.on_failure) {
@@ -301,7 +323,7 @@ void ModelPool::Fail(size_t model, const std::exception_ptr& failure,
       options_.on_failure(name, Error(ErrorCode::kInternal, "for a reason that nobody knows"));
     }
   }
-  for (const Waiter& waiter : told) waiter.then(nullptr, failure);
+  for (const Waiter& waiter : told) Tell(waiter, nullptr, failure);
   told.clear();
   lock.lock();
 }

@@ -111,7 +111,8 @@ class ModelPool {
   void LoadFor(size_t model, std::unique_lock<std::mutex>& lock);
   void Fail(size_t model, const std::exception_ptr& failure, std::unique_lock<std::mutex>& lock);
   void Serve(size_t model, std::unique_lock<std::mutex>& lock);
-  std::vector<Waiter> TakeWaiters(std::optional<size_t> model);
+  static void Tell(const Waiter& waiter, Lease lease, const std::exception_ptr& failure);
+  std::list<Waiter> TakeWaiters(std::optional<size_t> model);
   void DropUnwanted(std::unique_lock<std::mutex>& lock);
   Lease LeaseOf(Entry& entry);
   void Release(Entry& entry);

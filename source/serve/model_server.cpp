@@ -35,9 +35,19 @@ std::string RequestId(const http::Request& request) {
   return id;
 }
 
-http::Response ErrorResponse(const openai::ApiError& error, std::vector<http::Field> fields) {
-  if (error.status == 401) fields.push_back({"WWW-Authenticate", "Bearer"});
-  return {.status = error.status, .body = openai::ErrorBody(error), .fields = std::move(fields)};
+/// What the HTTP layer refuses.
+openai::ApiError RefusalOf(int status, std::string_view message) {
+  openai::ApiError error{status, std::string(message)};
+  if (status >= 500) {
+    error.type = "server_error";
+    error.code = "overloaded";
+  } else if (status == 408) {
+    error.type = "timeout_error";
+    error.code = "request_timeout";
+  } else if (status == 413) {
+    error.code = "request_too_large";
+  }
+  return error;
 }
 
 ServeOptions Checked(ServeOptions options) {
@@ -111,8 +121,8 @@ struct ModelServer::Impl {
     http.handle = [this](http::Request request, const http::Reply& reply) {
       Handle(std::move(request), reply);
     };
-    http.refuse = [](int status, std::string_view message) {
-      return ErrorResponse({status, std::string(message)}, {});
+    http.refuse = [this](const http::Request& request, int status, std::string_view message) {
+      return Refuse(request, RefusalOf(status, message), FieldsOf(request, RequestId(request)));
     };
     if (options.log || options.access_log)
       http.log = [this](const http::Served& served) { Log(served); };
@@ -181,6 +191,11 @@ struct ModelServer::Impl {
     return given;
   }
 
+  /// The header fields of every response to a request.
+  std::vector<http::Field> FieldsOf(const http::Request& request, const std::string& id) const;
+  /// An error in the form of the API whose address was asked.
+  static http::Response Refuse(const http::Request& request, const openai::ApiError& error,
+                               std::vector<http::Field> fields);
   /// Before the body is read.
   std::optional<http::Response> Check(const http::Request& request) const;
   void Handle(http::Request request, const http::Reply& reply);
@@ -192,11 +207,24 @@ struct ModelServer::Impl {
   void Log(const http::Served& served) const;
 };
 
-std::optional<http::Response> ModelServer::Impl::Check(const http::Request& request) const {
+std::vector<http::Field> ModelServer::Impl::FieldsOf(const http::Request& request,
+                                                     const std::string& id) const {
   std::vector<http::Field> fields = CorsFields(request, options.access);
-  fields.push_back({"X-Request-Id", RequestId(request)});
+  fields.push_back({"X-Request-Id", id});
+  fields.push_back({"X-Content-Type-Options", "nosniff"});
+  return fields;
+}
+
+http::Response ModelServer::Impl::Refuse(const http::Request& request,
+                                         const openai::ApiError& error,
+                                         std::vector<http::Field> fields) {
+  return ErrorResponse(error, ErrorFormOf(request.path)(error), std::move(fields));
+}
+
+std::optional<http::Response> ModelServer::Impl::Check(const http::Request& request) const {
+  std::vector<http::Field> fields = FieldsOf(request, RequestId(request));
   if (const auto error = CheckAccess(request, options.access)) {
-    return ErrorResponse(*error, std::move(fields));
+    return Refuse(request, *error, std::move(fields));
   }
   if (request.method == "OPTIONS") return Preflight(request, options.access);
   std::string allowed;
@@ -205,28 +233,27 @@ std::optional<http::Response> ModelServer::Impl::Check(const http::Request& requ
     // Before it is read: only tensors are larger.
     const bool large = request.length.value_or(0) > options.limits.body_bytes;
     if (!large || !route->for_language_model) return {};
-    const openai::ApiError error{
-        413, "the request has more than " + std::to_string(options.limits.body_bytes) + " bytes",
-        "invalid_request_error", "", "request_too_large"};
-    return ErrorResponse(error, std::move(fields));
+    const std::string most = std::to_string(options.limits.body_bytes);
+    return Refuse(request, RefusalOf(413, "the request has more than " + most + " bytes"),
+                  std::move(fields));
   }
   if (allowed.empty()) {
-    return ErrorResponse(
+    return Refuse(
+        request,
         {404, "there is nothing at this address", "invalid_request_error", "", "unknown_url"},
         std::move(fields));
   }
   fields.push_back({"Allow", allowed});
-  return ErrorResponse(
+  return Refuse(
+      request,
       {405, "this address takes " + allowed, "invalid_request_error", "", "method_not_allowed"},
       std::move(fields));
 }
 
 void ModelServer::Impl::Handle(http::Request request, const http::Reply& reply) {
-  Context context{reply, RequestId(request), KeyOf(request, options.access),
-                  CorsFields(request, options.access)};
+  Context context{reply, RequestId(request), KeyOf(request, options.access), {}};
   context.failures = &failures;
-  context.fields.push_back({"X-Request-Id", context.id});
-  context.fields.push_back({"X-Content-Type-Options", "nosniff"});
+  context.fields = FieldsOf(request, context.id);
   reply.Note("request=" + context.id + " key=" + std::to_string(context.key));
   std::string allowed;
   const Route* route = FindRoute(request.method, request.path, allowed);
@@ -264,7 +291,7 @@ void ModelServer::Impl::Answer(const Route& route, http::Request request, const 
     route.answer(services, std::move(request), context);
   } catch (...) {
     const openai::ApiError error = context.ErrorOf(std::current_exception());
-    ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
+    services.metrics.AddRefused(error.status);
     context.SendError(error, route.error_body(error));
   }
 }

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <ctime>
 
+#include "openai/field_names.h"
 #include "openai/json_writer.h"
 #include "openai/response.h"
+#include "openai/tools.h"
 #include "serve/generate_job.h"
 #include "serve/routes.h"
 
@@ -13,6 +15,7 @@ namespace oort::serve {
 namespace {
 
 using openai::Fields;
+using openai::ItemPath;
 using openai::Json;
 using openai::JsonWriter;
 
@@ -100,6 +103,7 @@ class OllamaFormat : public AnswerFormat {
       const GenerateTimings& timings = end->timings;
       const double total = timings.first_token_seconds + timings.generate_seconds;
       out.Key("done_reason").String(end->finish == FinishReason::kStop ? "stop" : "length");
+      openai::WriteEndedBy(out, *end);
       out.Key("total_duration").Integer(Nanoseconds(total)).Key("load_duration").Integer(0);
       out.Key("prompt_eval_count").Integer(call_.prompts[0].tokens);
       out.Key("prompt_eval_duration").Integer(Nanoseconds(timings.prompt_seconds));
@@ -117,22 +121,23 @@ class OllamaFormat : public AnswerFormat {
   std::vector<openai::ToolCall> calls_;
 };
 
-/// What Ollama calls by another name, and where it keeps it.
+/// What Ollama calls by another name, and where it keeps it: its own, and OpenAI's.
+constexpr std::array<std::pair<const char*, const char*>, 9> kOptionNames = {
+    {{"temperature", "temperature"},
+     {"top_k", "top_k"},
+     {"top_p", "top_p"},
+     {"min_p", "min_p"},
+     {"seed", "seed"},
+     {"stop", "stop"},
+     {"repeat_penalty", "repetition_penalty"},
+     {"presence_penalty", "presence_penalty"},
+     {"frequency_penalty", "frequency_penalty"}}};
+
 void CopyOptions(Fields& fields, Json& body) {
   const Json* given = fields.Object("options");
   if (given == nullptr) return;
   Fields options(*given, "options");
-  constexpr std::array<std::pair<const char*, const char*>, 9> kNames = {
-      {{"temperature", "temperature"},
-       {"top_k", "top_k"},
-       {"top_p", "top_p"},
-       {"min_p", "min_p"},
-       {"seed", "seed"},
-       {"stop", "stop"},
-       {"repeat_penalty", "repetition_penalty"},
-       {"presence_penalty", "presence_penalty"},
-       {"frequency_penalty", "frequency_penalty"}}};
-  for (const auto& [name, ours] : kNames) {
+  for (const auto& [name, ours] : kOptionNames) {
     if (const Json* value = options.Find(name)) body[ours] = *value;
   }
   // Below 0: as many as fit.
@@ -145,7 +150,7 @@ void CopyOptions(Fields& fields, Json& body) {
 }
 
 /// The body of the same request to OpenAI's API, but for what is asked.
-Json Translated(Fields& fields) {
+Json Translated(Fields& fields, const openai::ServedModel& served) {
   Json body = Json::object();
   if (const auto name = fields.Text("model")) {
     body["model"] = name->substr(0, name->size() - (name->ends_with(":latest") ? 7 : 0));
@@ -164,9 +169,20 @@ Json Translated(Fields& fields) {
   }
   if (const auto think = fields.Bool("think")) {
     body["chat_template_kwargs"] = {{"enable_thinking", *think}};
+    openai::CheckThinking(body, served, "think");
   }
   fields.Ignore({"keep_alive"});
   return body;
+}
+
+/// What the fields of a translated request were made of.
+openai::FieldNames OllamaNames() {
+  openai::FieldNames names = {{"max_tokens", "options.num_predict"},
+                              {"response_format", "format"},
+                              {"response_format.json_schema.schema", "format"},
+                              {"chat_template_kwargs", "think"}};
+  for (const auto& [name, ours] : kOptionNames) names.Add(ours, std::string("options.") + name);
+  return names;
 }
 
 /// Ollama names a tool's answer by the tool, and leaves out what says that a call is a function's.
@@ -178,10 +194,13 @@ void ToOpenAi(Json& message) {
   }
 }
 
-/// A text with pictures before it, which are base64, as OpenAI's "content".
-Json WithPictures(const Json& images, const Json& text) {
+/// A text with pictures before it, which are base64, as OpenAI's "content" of `message`.
+Json WithPictures(const Json& images, const Json& text, const std::string& message,
+                  const std::string& path, openai::FieldNames& names) {
   Json parts = Json::array();
   for (const Json& image : images) {
+    names.Add(ItemPath(message + ".content", parts.size()) + ".image_url.url",
+              ItemPath(path, parts.size()));
     // What it really is its first bytes say.
     const std::string data = image.is_string() ? image.get<std::string>() : "";
     parts.push_back(
@@ -191,7 +210,7 @@ Json WithPictures(const Json& images, const Json& text) {
   return parts;
 }
 
-Json ReadMessages(Fields& fields) {
+Json ReadMessages(Fields& fields, openai::FieldNames& names) {
   const Json* given = fields.List("messages", SIZE_MAX);
   if (given == nullptr || given->empty()) fields.Fail("messages", "must have at least one message");
   Json messages = *given;
@@ -204,7 +223,9 @@ Json ReadMessages(Fields& fields) {
       fields.Fail("messages", "must hold images as lists");
     }
     if (images->is_array() && !images->empty()) {
-      messages[i]["content"] = WithPictures(*images, messages[i].value("content", Json("")));
+      const std::string path = ItemPath("messages", i);
+      messages[i]["content"] = WithPictures(*images, messages[i].value("content", Json("")), path,
+                                            path + ".images", names);
     }
     messages[i].erase("images");
   }
@@ -222,17 +243,18 @@ void Begin(Services& services, const Context& context, openai::GenerateCall call
 void OllamaChat(Services& services, const http::Request& request, const Context& context) {
   const Json given = context.TakeBody(request, services.limits);
   Fields fields(given);
-  Json body = Translated(fields);
-  body["messages"] = ReadMessages(fields);
+  Json body = Translated(fields, services.served);
+  openai::FieldNames names = OllamaNames();
+  body["messages"] = ReadMessages(fields, names);
   if (const Json* tools = fields.Find("tools")) body["tools"] = *tools;
   fields.CheckAllKnown();
-  Begin(services, context, openai::ParseChatRequest(body, services.served, services.limits), true);
+  Begin(services, context, ParseChat(body, services, context, names), true);
 }
 
 void OllamaGenerate(Services& services, const http::Request& request, const Context& context) {
   const Json given = context.TakeBody(request, services.limits);
   Fields fields(given);
-  Json body = Translated(fields);
+  Json body = Translated(fields, services.served);
   const auto prompt = fields.Text("prompt");
   const auto system = fields.Text("system");
   const bool raw = fields.Bool("raw").value_or(false);
@@ -242,19 +264,24 @@ void OllamaGenerate(Services& services, const http::Request& request, const Cont
   if (has_pictures && raw) fields.Fail("images", "have no place in a raw prompt");
   if (system && raw) fields.Fail("system", "has no place in a raw prompt");
   fields.CheckAllKnown();
+  openai::FieldNames names = OllamaNames();
   if (raw) {
     body["prompt"] = *prompt;
     if (!body.contains("max_tokens")) body["max_tokens"] = services.served.context;
-    Begin(services, context,
-          openai::ParseCompletionsRequest(body, services.served, services.limits), false);
-    return;
+    const auto parse = [&] {
+      return openai::ParseCompletionsRequest(body, services.served, services.limits);
+    };
+    return Begin(services, context, names.Within(parse), false);
   }
   body["messages"] = Json::array();
   if (system) body["messages"].push_back({{"role", "system"}, {"content", *system}});
   const Json text(*prompt);
+  const std::string last = ItemPath("messages", body["messages"].size());
+  names.Add("messages", "prompt");
   body["messages"].push_back(
-      {{"role", "user"}, {"content", has_pictures ? WithPictures(*images, text) : text}});
-  Begin(services, context, openai::ParseChatRequest(body, services.served, services.limits), false);
+      {{"role", "user"},
+       {"content", has_pictures ? WithPictures(*images, text, last, "images", names) : text}});
+  Begin(services, context, ParseChat(body, services, context, names), false);
 }
 
 /// Errors in Ollama's form.
@@ -264,7 +291,7 @@ void ForOllama(Services& services, http::Request request, const Context& context
     answer(services, request, context);
   } catch (...) {
     const openai::ApiError error = context.ErrorOf(std::current_exception());
-    ++(error.status < 500 ? services.metrics.rejected_invalid : services.metrics.failed);
+    services.metrics.AddRefused(error.status);
     context.SendError(error, OllamaError(error));
   }
 }
@@ -286,7 +313,7 @@ void ListTags(Services& services, http::Request, const Context& context) {
 constexpr std::array kOllamaRoutes = {
     Route{"POST", "/api/chat", ForOllama<OllamaChat>, OllamaError},
     Route{"POST", "/api/generate", ForOllama<OllamaGenerate>, OllamaError},
-    Route{"GET", "/api/tags", ListTags},
+    Route{"GET", "/api/tags", ListTags, OllamaError},
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ void Generate(Services& services, const Context& context, openai::GenerateCall c
 void AnswerChat(Services& services, http::Request request, const Context& context) {
   const openai::Json body = context.TakeBody(request, services.limits);
   request = {};
-  Generate(services, context, openai::ParseChatRequest(body, services.served, services.limits));
+  Generate(services, context, ParseChat(body, services, context));
 }
 
 void AnswerCompletion(Services& services, http::Request request, const Context& context) {
@@ -39,9 +39,10 @@ void AnswerResponses(Services& services, http::Request request, const Context& c
   const openai::Json body = context.TakeBody(request, services.limits);
   openai::Fields fields(body);
   openai::Json told;
-  const openai::Json chat = FromResponses(fields, told);
+  openai::FieldNames names;
+  const openai::Json chat = FromResponses(fields, told, names);
   const auto job = std::make_shared<GenerateJob>(
-      services, context, openai::ParseChatRequest(chat, services.served, services.limits),
+      services, context, ParseChat(chat, services, context, names),
       [&](const openai::GenerateCall& kept) {
         return ResponsesFormat(kept, services.served, std::move(told));
       });

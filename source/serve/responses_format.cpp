@@ -209,7 +209,9 @@ class Responses : public AnswerFormat {
     out.Key("status").String(!done ? "in_progress" : whole ? "completed" : "incomplete");
     out.Key("error").Null().Key("incomplete_details");
     if (done && !whole) {
-      out.Open('{').Key("reason").String("max_output_tokens").Close('}');
+      out.Open('{').Key("reason").String("max_output_tokens");
+      openai::WriteEndedBy(out, results[0]);
+      out.Close('}');
     } else {
       out.Null();
     }

@@ -14,6 +14,7 @@ using openai::Json;
 /// What is made of a request.
 struct ResponsesRequest {
   Json &chat, &told;
+  openai::FieldNames& names;
 };
 
 /// Text, or parts of it, as one text.
@@ -155,6 +156,7 @@ void ReadTools(Fields& fields, const ResponsesRequest& request) {
     chat["tools"] = Json::array();
     for (size_t i = 0; i < tools->size(); ++i) {
       chat["tools"].push_back(ChatTool((*tools)[i], ItemPath("tools", i)));
+      request.names.Add(ItemPath("tools", i) + ".function", ItemPath("tools", i));
     }
     request.told["tools"] = *tools;
   }
@@ -219,10 +221,15 @@ void RefuseState(Fields& fields) {
 
 }  // namespace
 
-Json FromResponses(Fields& fields, Json& told) {
+Json FromResponses(Fields& fields, Json& told, openai::FieldNames& names) {
   Json chat = Json::object();
   told = Json::object();
-  const ResponsesRequest request{chat, told};
+  names = {{"max_tokens", "max_output_tokens"},
+           {"messages", "input"},
+           {"tool_choice.function", "tool_choice"},
+           {"response_format", "text.format"},
+           {"response_format.json_schema", "text.format"}};
+  const ResponsesRequest request{chat, told, names};
   for (const char* name : {"model", "temperature", "top_p", "stream", "top_k", "seed"}) {
     if (const Json* value = fields.Find(name)) chat[name] = *value;
   }
@@ -236,15 +243,24 @@ Json FromResponses(Fields& fields, Json& told) {
   if (const auto instructions = fields.Text("instructions")) {
     chat["messages"].push_back({{"role", "system"}, {"content", *instructions}});
     told["instructions"] = *instructions;
+    names.Add("messages[0]", "instructions");
   }
   const Json* input = fields.Find("input");
   if (input == nullptr) fields.Fail("input", "is missing");
   if (input->is_string()) {
+    names.Add(ItemPath("messages", chat["messages"].size()), "input");
     chat["messages"].push_back({{"role", "user"}, {"content", *input}});
   } else {
     const Json* items = fields.List("input", SIZE_MAX);
     InputReader reader(chat["messages"]);
-    for (size_t i = 0; i < items->size(); ++i) reader.Add((*items)[i], ItemPath("input", i));
+    for (size_t i = 0; i < items->size(); ++i) {
+      const size_t begin = chat["messages"].size();
+      reader.Add((*items)[i], ItemPath("input", i));
+      // Several items may be one message: it is named by the first.
+      for (size_t made = begin; made < chat["messages"].size(); ++made) {
+        names.Add(ItemPath("messages", made), ItemPath("input", i));
+      }
+    }
   }
   ReadTools(fields, request);
   ReadFormat(fields, request);

@@ -17,6 +17,26 @@ constexpr std::array kTables = {OpenAiRoutes,    EmbeddingRoutes, RerankRoutes,
 constexpr std::string_view kWithoutVersion[] = {"/chat/completions", "/completions", "/embeddings",
                                                 "/models",           "/rerank",      "/responses"};
 
+/// An address as the tables have it.
+std::string InFull(std::string_view path) {
+  std::string full(path.size() > 1 && path.ends_with('/') ? path.substr(0, path.size() - 1) : path);
+  if (std::ranges::find(kWithoutVersion, full) != std::end(kWithoutVersion)) full.insert(0, "/v1");
+  return full;
+}
+
+/// With how many folders two addresses begin alike.
+size_t SharedFolders(std::string_view a, std::string_view b) {
+  size_t shared = 0;
+  while (a.starts_with('/') && b.starts_with('/')) {
+    const std::string_view first = a.substr(0, a.find('/', 1));
+    if (first.size() == 1 || first != b.substr(0, b.find('/', 1))) break;
+    ++shared;
+    a.remove_prefix(first.size());
+    b.remove_prefix(first.size());
+  }
+  return shared;
+}
+
 }  // namespace
 
 std::vector<Route> AllRoutes() {
@@ -29,8 +49,7 @@ std::vector<Route> AllRoutes() {
 
 const Route* FindRoute(std::string_view method, std::string_view path, std::string& allowed) {
   if (method == "HEAD") method = "GET";
-  std::string bare(path.size() > 1 && path.ends_with('/') ? path.substr(0, path.size() - 1) : path);
-  if (std::ranges::find(kWithoutVersion, bare) != std::end(kWithoutVersion)) bare.insert(0, "/v1");
+  const std::string bare = InFull(path);
   for (const auto table : kTables) {
     for (const Route& route : table()) {
       const bool prefix = route.path.size() > 1 && route.path.ends_with('/');
@@ -42,6 +61,22 @@ const Route* FindRoute(std::string_view method, std::string_view path, std::stri
     }
   }
   return nullptr;
+}
+
+ErrorForm ErrorFormOf(std::string_view path) {
+  const std::string full = InFull(path);
+  const Route* nearest = nullptr;
+  size_t most = 0;
+  for (const auto table : kTables) {
+    for (const Route& route : table()) {
+      const size_t shared = SharedFolders(full, route.path);
+      const bool shorter = nearest != nullptr && route.path.size() < nearest->path.size();
+      if (shared < most || shared == 0 || (shared == most && !shorter)) continue;
+      nearest = &route;
+      most = shared;
+    }
+  }
+  return nearest == nullptr ? openai::ErrorBody : nearest->error_body;
 }
 
 std::string Unescaped(std::string_view text) {

@@ -11,6 +11,9 @@
 
 namespace oort::serve {
 
+/// An error as the body of one API's answer.
+using ErrorForm = std::string (*)(const openai::ApiError&);
+
 struct Route {
   std::string_view method;  ///< GET answers HEAD, too
   std::string_view path;    ///< with a '/' at its end: and all that begins so
@@ -18,7 +21,7 @@ struct Route {
   /// the asker.
   void (*answer)(Services&, http::Request, const Context&);
   /// An error that comes before it, in the form of its API.
-  std::string (*error_body)(const openai::ApiError&) = openai::ErrorBody;
+  ErrorForm error_body = openai::ErrorBody;
   bool for_language_model = true;  ///< of POST: who is asked stands in the body
 };
 
@@ -38,6 +41,10 @@ std::vector<Route> AllRoutes();
 /// The route for a request; null where there is none, `allowed` then names the methods that there
 /// would be.
 const Route* FindRoute(std::string_view method, std::string_view path, std::string& allowed);
+
+/// How who asks at an address expects errors, whether there is something or not: as the route does
+/// that is nearest.
+ErrorForm ErrorFormOf(std::string_view path);
 
 /// "a%2Fb" is "a/b".
 std::string Unescaped(std::string_view text);

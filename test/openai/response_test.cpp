@@ -192,6 +192,62 @@ TEST(OpenAiResponse, StopsAndTokenIdsAreTold) {
   EXPECT_EQ(choice["prompt_token_ids"], answered.call.requests[0].prompt);
 }
 
+/// The ids of choice `index` in a stream: those of its prompt, and its own.
+std::pair<json, json> StreamedIds(const Answered& answered, int64_t index) {
+  json prompt, own = json::array();
+  for (const json& chunk : answered.chunks) {
+    for (const json& part : chunk["choices"]) {
+      if (part["index"] != index) continue;
+      if (part.contains("prompt_token_ids")) {
+        EXPECT_TRUE(prompt.is_null()) << "told twice";
+        prompt = part["prompt_token_ids"];
+      }
+      for (const json& id : part.value("token_ids", json::array())) own.push_back(id);
+    }
+  }
+  return {prompt, own};
+}
+
+TEST(OpenAiResponse, StreamsTellTheTokenIdsOfTheWholeAnswer) {
+  const std::string ids = R"("temperature":0,"return_token_ids":true,)";
+  const Answered free = RunCompletion(R"("temperature":0,"max_tokens":6)");
+  const std::string ends =
+      R"("stop_token_ids":[)" + std::to_string(free.results[0].tokens.at(2)) + "]";
+  const Answered all[] = {RunCompletion(ids + R"("max_tokens":6)"),
+                          RunCompletion(ids + R"("max_tokens":6,"n":2,"logprobs":1)"),
+                          RunCompletion(ids + R"("max_tokens":6,"echo":true,)" + ends),
+                          RunCompletion(ids + R"("max_tokens":6,)" + ends),
+                          RunChat(ids + R"("max_tokens":400)")};
+  for (const Answered& answered : all) {
+    for (const json& choice : answered.body["choices"]) {
+      const auto [prompt, own] = StreamedIds(answered, choice["index"]);
+      EXPECT_EQ(prompt, choice["prompt_token_ids"]);
+      EXPECT_EQ(own, choice["token_ids"]);
+    }
+  }
+  EXPECT_EQ(all[3].body["choices"][0]["token_ids"].size(), 3u);  // with the one that ended it
+}
+
+TEST(OpenAiResponse, ADeadlineIsALengthThatSaysSo) {
+  for (const Endpoint endpoint : {Endpoint::kChat, Endpoint::kCompletions}) {
+    Answered answered = endpoint == Endpoint::kChat ? RunChat(R"("max_tokens":2)")
+                                                    : RunCompletion(R"("max_tokens":2)");
+    const auto choice = [&] {
+      return json::parse(ResponseBody(answered.call, Storyteller(), kHead, answered.results))
+          .at("choices")
+          .at(0);
+    };
+    EXPECT_FALSE(choice().contains("ended_by"));
+    answered.results[0].finish = FinishReason::kDeadline;
+    EXPECT_EQ(choice()["finish_reason"], "length");
+    EXPECT_EQ(choice()["ended_by"], "deadline");
+    ChunkWriter writer(answered.call, Storyteller(), kHead);
+    const json last = json::parse(writer.Last(0, answered.results[0]).back())["choices"][0];
+    EXPECT_EQ(last["finish_reason"], "length");
+    EXPECT_EQ(last["ended_by"], "deadline");
+  }
+}
+
 TEST(OpenAiResponse, ManyChoicesAreNumberedAndCountThePromptOnce) {
   const Answered answered = RunCompletion(R"("n":3,"seed":1,"max_tokens":5)");
   ASSERT_EQ(answered.body["choices"].size(), 3u);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // /v1/embeddings with a tiny encoder.
 #include "kit/paths.h"
+#include "serve/encoder_job.h"
 #include "serve/encoder_loop.h"
 #include "serve/served_model.h"
 
@@ -84,6 +85,37 @@ TEST(EncoderLoop, FinishesWithNothingHeld) {
   loop.Finish();
   for (const std::weak_ptr<int>& lease : held) EXPECT_TRUE(lease.expired());
   EXPECT_EQ(loop.stats().running, 0);
+}
+
+TEST(EncoderLoop, AnAskerThatFailsEndsNothingElse) {
+  EncoderLoop loop(TinyBert(), "minilm");
+  std::atomic<int> told = 0;
+  for (int i = 0; i < 8; ++i) {
+    loop.Submit(
+        {TokenPair{{1, 2, 3}, {}}}, [] { return true; },
+        [&, i](const std::vector<float>&, const std::exception_ptr&) {
+          ++told;
+          if (i % 2 == 0) throw std::bad_alloc();
+        });
+  }
+  loop.Finish();
+  EXPECT_EQ(told, 8);
+}
+
+/// One whose body cannot be written gets an error.
+TEST(EncoderLoop, ABodyThatFailsIsAnError) {
+  EncoderLoop loop(TinyBert(), "minilm");
+  http::Server server({.handle = [&](const http::Request&, const http::Reply& reply) {
+    const auto job = std::make_shared<EncoderJob>();
+    job->texts = {TokenPair{{1, 2, 3}, {}}};
+    job->body = [](const auto&) -> std::string { throw std::bad_alloc(); };
+    Begin(loop, Context{.reply = reply, .id = "1"}, job);
+  }});
+  RawClient client(server.port());
+  client.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(client.ReceiveAnswer().status, 503);
+  EXPECT_EQ(loop.metrics().failed, 1);
+  loop.Finish();
 }
 
 TEST(EmbeddingRoutes, RefusesWhatItCannotEncode) {

@@ -187,6 +187,35 @@ TEST(HttpServer, NoticesWhoLeavesHoweverHeLeaves) {
   EXPECT_TRUE(Eventually([&] { return server.server().connections() == 0; }));
 }
 
+/// More than is kept of what comes behind a request hides the end.
+TEST(HttpServer, NoticesWhoLeavesBehindManyRequests) {
+  StreamServer server;
+  std::string more;
+  while (more.size() < 70'000) more += Get("/");
+  for (const int how : {0, 1, 2}) {
+    const int before = server.gone();
+    RawClient client(server.port());
+    client.Send(Get("/stream"));
+    const Reply reply = server.Next();
+    client.Send(more);
+    if (how == 0) client.Close();
+    if (how == 1) client.Reset();
+    if (how == 2) client.HalfClose();
+    EXPECT_TRUE(Eventually([&] { return server.gone() == before + 1; })) << how;
+  }
+  RawClient patient(server.port());  // who waits for his answers gets them
+  patient.Send(Get("/stream"));
+  const Reply reply = server.Next();
+  patient.Send(more);
+  EXPECT_EQ(patient.Receive(300ms), "");
+  EXPECT_FALSE(reply.gone());
+  reply.Send({.body = "first"});
+  EXPECT_EQ(patient.ReceiveAnswer().body, "first");
+  for (size_t i = 0; i < more.size() / Get("/").size(); ++i) {
+    ASSERT_EQ(patient.ReceiveAnswer().body, "GET / ") << i;
+  }
+}
+
 TEST(HttpServer, TellsWhoComesLateThatTheAskerHasLeft) {
   StreamServer server;
   RawClient client(server.port());
@@ -407,6 +436,38 @@ TEST(Mailbox, WorkWithoutEndLetsSocketsHaveTheirTurn) {
   }
 }
 
+TEST(Mailbox, AWakeUpThatFailsIsStillOwed) {
+  int wakes = 0;
+  bool fails = true;
+  std::vector<int> order;
+  Mailbox mailbox([&] {
+    ++wakes;
+    if (fails) throw std::bad_alloc();
+  });
+  mailbox.Push([&] { order.push_back(1); });
+  EXPECT_EQ(wakes, 1);
+  fails = false;
+  mailbox.Push([&] { order.push_back(2); });
+  EXPECT_EQ(wakes, 2);
+  mailbox.Run();
+  EXPECT_EQ(order, (std::vector{1, 2}));
+  // The same for one that Run owes, and for who calls Run without being asked.
+  std::function<void()> again = [&] {
+    order.push_back(3);
+    if (order.size() < 10) mailbox.Push(again);
+  };
+  mailbox.Push(again);
+  fails = true;
+  mailbox.Run();
+  const size_t so_far = order.size();
+  mailbox.Run();
+  EXPECT_GT(order.size(), so_far);
+  fails = false;
+  const int before = wakes;
+  mailbox.Push([] {});
+  EXPECT_EQ(wakes, before + 1);
+}
+
 TEST(HttpServer, AFailureInPostedWorkEndsNothingElse) {
   StreamServer server;
   RawClient client(server.port());
@@ -490,6 +551,16 @@ TEST(HttpServer, DrainAnswersWhatIsAsked) {
   EXPECT_EQ(answer.body, "the last");
   EXPECT_TRUE(answer.Has("Connection: close\r\n"));
   EXPECT_TRUE(drained.get());
+}
+
+TEST(HttpServer, DrainDoesNotWaitForWhoNeverAsked) {
+  Limits limits;
+  limits.head_time = 1h;
+  StreamServer server(limits);
+  RawClient silent(server.port());
+  EXPECT_TRUE(Eventually([&] { return server.server().connections() == 1; }));
+  EXPECT_TRUE(server.server().Drain(kMost));
+  EXPECT_EQ(silent.ReceiveAll(), "");
 }
 
 TEST(HttpServer, DrainCutsWhatTakesTooLong) {

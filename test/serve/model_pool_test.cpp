@@ -63,6 +63,23 @@ bool Waits(const std::shared_ptr<Asked>& asked) {
   return asked->future.wait_for(50ms) == std::future_status::timeout;
 }
 
+TEST(ModelPool, AnAskerThatFailsEndsNothingElse) {
+  for (const bool broken : {false, true}) {
+    Shelf shelf;
+    shelf.broken = broken;
+    ModelPool pool({shelf.Source("a", 40, 40), shelf.Source("b", 40, 40)}, {.memory = 100});
+    pool.Ask(
+        0, 0, [] { return true; },
+        [](const ModelPool::Lease&, const std::exception_ptr&) { throw std::bad_alloc(); });
+    const std::shared_ptr<Asked> next = Ask(pool, 1);
+    if (broken) {
+      testing::ExpectThrows([&] { next->future.get(); }, ErrorCode::kInvalidModel, "broken");
+    } else {
+      EXPECT_EQ(next->future.get()->bytes(), 40u);
+    }
+  }
+}
+
 TEST(ModelPool, UnloadsWhatWasNotUsedForTheLongestTime) {
   Shelf shelf;
   ModelPool pool({shelf.Source("a", 40, 40), shelf.Source("b", 40, 40), shelf.Source("c", 40, 40)},

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -272,6 +273,92 @@ TEST(ModelServer, LetsNamedOriginsRead) {
   EXPECT_FALSE(fixture.Get("/v1/models", "Origin: https://evil.example\r\n").Has("Access-Control"));
 }
 
+TEST(ModelServer, LetsNamedOriginsSendWhatTheirClientsSend) {
+  ServeOptions options = Options();
+  options.access.origins = {"https://good.example"};
+  const Fixture fixture(std::move(options));
+  const auto allowed = [&](const std::string& asked, const std::string& origin) {
+    const Answer answer = fixture.Ask(
+        "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: " + origin +
+        "\r\nAccess-Control-Request-Headers: " + asked + "\r\n\r\n");
+    const std::string name = "Access-Control-Allow-Headers: ";
+    const size_t at = answer.head.find(name);
+    if (at == std::string::npos) return std::string();
+    const size_t begin = at + name.size();
+    return answer.head.substr(begin, answer.head.find("\r\n", begin) - begin);
+  };
+  const std::string good = "https://good.example";
+  const std::string sdk = "authorization,content-type,x-stainless-os, X-Oort-Affinity";
+  EXPECT_EQ(allowed(sdk, good), sdk);
+  EXPECT_EQ(allowed(sdk, "https://evil.example"), "");
+  for (const std::string& strange : {std::string("*/*"), std::string("a b"), std::string("a,,b"),
+                                     std::string(5000, 'a'), std::string()}) {
+    EXPECT_TRUE(allowed(strange, good).starts_with("Authorization, Content-Type")) << strange;
+  }
+  const Answer read = fixture.Get("/v1/models", "Origin: " + good + "\r\n");
+  EXPECT_TRUE(read.Has("Access-Control-Expose-Headers: X-Request-Id, Retry-After")) << read.head;
+}
+
+TEST(ModelServer, RefusesInTheFormOfTheApiThatIsAsked) {
+  ServeOptions options = Options();
+  options.access.keys = ApiKeys({"key"});
+  options.access.origins = {"https://good.example"};
+  options.http.head_time = options.http.body_time = 1s;
+  options.http.all_body_bytes = 1000;
+  const Fixture fixture(std::move(options));
+  const auto error = [](const Answer& answer) {
+    EXPECT_TRUE(answer.Has("X-Request-Id: ")) << answer.head;
+    return Json::parse(answer.body, nullptr, false);
+  };
+  const auto is_openai = [](const Json& body) {
+    return body["error"].is_object() && body["error"].contains("code");
+  };
+  const auto is_anthropic = [](const Json& body) {
+    return body.value("type", "") == "error" && body["error"].contains("type");
+  };
+  const auto is_short = [](const Json& body) { return body["error"].is_string(); };
+  const std::string key = "Authorization: Bearer key\r\n",
+                    json = "Content-Type: application/json\r\n";
+  struct Case {
+    const char* path;
+    std::function<bool(const Json&)> is_right;
+  };
+  const Case cases[] = {{"/v1/chat/completions", is_openai},
+                        {"/v1/messages", is_anthropic},
+                        {"/v1/messages/batches", is_anthropic},
+                        {"/api/chat", is_short},
+                        {"/api/show", is_short},
+                        {"/v2/models/a/infer", is_short},
+                        {"/v2/nothing", is_short},
+                        {"/v2/rerank", is_openai},
+                        {"/rerank", is_openai},
+                        {"/v1/nothing", is_openai},
+                        {"/nowhere", is_openai}};
+  for (const auto& [path, is_right] : cases) {
+    const std::string post = "POST " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n";
+    const Json no_key = error(fixture.Ask(post + json + "\r\n"));
+    EXPECT_TRUE(is_right(no_key)) << path << no_key;
+    const Json type = error(fixture.Ask(post + key + "Content-Type: text/plain\r\n\r\n"));
+    EXPECT_TRUE(is_right(type)) << path << type;
+    const Json wrong = error(fixture.Ask("DELETE " + post.substr(5) + key + "\r\n"));
+    EXPECT_TRUE(is_right(wrong)) << path << wrong;
+  }
+  // What the HTTP layer refuses.
+  const std::string post = "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n" + key + json +
+                           "Origin: https://good.example\r\nContent-Length: ";
+  const Answer full = fixture.Ask(post + "2000\r\n\r\n" + std::string(2000, 'x'));
+  EXPECT_EQ(full.status, 503);
+  EXPECT_EQ(error(full)["error"]["type"], "overloaded_error");
+  EXPECT_TRUE(full.Has("Retry-After: "));
+  EXPECT_TRUE(full.Has("Access-Control-Allow-Origin: https://good.example\r\n"));
+  const Answer slow = fixture.Ask(post + "20\r\n\r\n{");
+  EXPECT_EQ(slow.status, 408);
+  EXPECT_EQ(error(slow)["error"]["type"], "timeout_error");
+  const Answer head = fixture.Ask("POST /v1/messages HT");
+  ExpectError(head, 408, "request_timeout");
+  EXPECT_EQ(error(head)["error"]["type"], "timeout_error");
+}
+
 TEST(ModelServer, StopsForWhoeverLeaves) {
   const Fixture fixture;
   for (int how = 0; how < 3; ++how) {
@@ -438,6 +525,54 @@ TEST(ModelServer, CountsWhatItDoes) {
     EXPECT_TRUE(has(prefix + "time_to_first_token_seconds_count" + labels + "} 1"));
     EXPECT_TRUE(has(prefix + "e2e_request_latency_seconds_bucket" + labels + ",le=\"+Inf\"} 1"));
   }
+}
+
+/// Dashboards ask for these names: one that goes, or is new, is meant.
+TEST(ModelServer, MeasuresUnderTheseNames) {
+  const Fixture fixture;
+  std::istringstream text(fixture.Get("/metrics").body);
+  std::map<std::string, std::set<std::string>> got;  // by prefix
+  for (std::string line; std::getline(text, line);) {
+    const std::string type = "# TYPE ";
+    if (!line.starts_with(type)) continue;
+    const size_t colon = line.find(':');
+    EXPECT_TRUE(
+        got[line.substr(type.size(), colon - type.size())].insert(line.substr(colon + 1)).second)
+        << line;
+  }
+  const std::set<std::string> want = {
+      "blocks_cached gauge",
+      "blocks_total gauge",
+      "blocks_used gauge",
+      "connections gauge",
+      "e2e_request_latency_seconds histogram",
+      "generation_tokens_total counter",
+      "inter_token_latency_seconds histogram",
+      "kv_cache_usage_perc gauge",
+      "num_preemptions_total counter",
+      "num_requests_running gauge",
+      "num_requests_waiting gauge",
+      "prefix_cache_hits_total counter",
+      "prefix_cache_queries_total counter",
+      "prompt_tokens_total counter",
+      "request_decode_time_seconds histogram",
+      "request_generation_tokens histogram",
+      "request_max_num_generation_tokens histogram",
+      "request_params_n histogram",
+      "request_prefill_time_seconds histogram",
+      "request_prompt_tokens histogram",
+      "request_queue_time_seconds histogram",
+      "request_rejected_total counter",
+      "request_success_total counter",
+      "request_time_per_output_token_seconds histogram",
+      "spec_decode_num_accepted_tokens_per_pos_total counter",
+      "spec_decode_num_accepted_tokens_total counter",
+      "spec_decode_num_draft_tokens_total counter",
+      "spec_decode_num_drafts_total counter",
+      "steps_total counter",
+      "time_to_first_token_seconds histogram",
+  };
+  EXPECT_EQ(got, (std::map<std::string, std::set<std::string>>{{"oort", want}, {"vllm", want}}));
 }
 
 TEST(ModelServer, LogsNoWordOfAPrompt) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Pictures through every API of the server that takes messages.
+#include <atomic>
+
 #include "kit/files.h"
 #include "oort/picture_reader.h"
 #include "serve/served_model.h"
@@ -141,6 +143,74 @@ TEST(PictureRoutes, RefusesWhatIsNoPicture) {
   for (int i = 0; i < 2; ++i) long_parts.push_back(Json(long_parts[0]));
   ExpectError(fixture.Post(chat, long_one), 400, "context_length_exceeded", "messages");
   EXPECT_EQ(fixture.Post(chat, AboutPicture(DataUrl("vision_tall.png"), "What?")).status, 200);
+}
+
+/// A server that counts the pictures that it reads, and does `meanwhile` for each.
+ServeOptions WithCount(std::atomic<int>& reads, const std::function<void()>& meanwhile = {}) {
+  ServeOptions options = WithVision();
+  options.served.read_picture = [read = options.served.read_picture, &reads,
+                                 meanwhile](std::span<const std::byte> file) {
+    ++reads;
+    if (meanwhile) meanwhile();
+    return read(file);
+  };
+  return options;
+}
+
+TEST(PictureRoutes, AreNotReadWhenTheTimeIsOver) {
+  std::atomic<int> reads = 0;
+  ServeOptions options = WithCount(reads);
+  options.most_time = 0s;
+  const Fixture fixture(std::move(options));
+  const Json request = AboutPicture(DataUrl("vision_tall.png"), "What?");
+  ExpectError(fixture.Post("/v1/chat/completions", request), 504, "deadline");
+  EXPECT_EQ(reads, 0);
+}
+
+TEST(PictureRoutes, AreNotReadWhenTheQueueIsFull) {
+  std::atomic<int> reads = 0;
+  ServeOptions options = WithCount(reads);
+  options.loop.engine.most_running = 1;
+  options.loop.most_waiting = 1;
+  const Fixture fixture(std::move(options));
+  const Json request = AboutPicture(DataUrl("vision_tall.png"), "What?");
+  Answer refused;
+  int before = 0;
+  // Once more where the first came to its end before the third came.
+  for (int turn = 0; turn < 20 && refused.status != 429; ++turn) {
+    RawClient running(fixture.server.port()), waiting(fixture.server.port());
+    running.Send(Fixture::PostText("/v1/completions", Endless().dump()));
+    EXPECT_NE(running.Receive(), "");
+    waiting.Send(Fixture::PostText("/v1/completions", Endless().dump()));
+    Eventually([&] {
+      const EngineStats stats = fixture.server.stats();
+      return stats.waiting == 1 || stats.running == 0;
+    });
+    before = reads;
+    refused = fixture.Post("/v1/chat/completions", request);
+  }
+  ExpectError(refused, 429, "queue_full");
+  EXPECT_TRUE(refused.Has("Retry-After: 1\r\n"));
+  EXPECT_EQ(reads, before);
+}
+
+TEST(PictureRoutes, AreNotReadForWhoHasLeft) {
+  std::atomic<int> reads = 0;
+  std::atomic<bool> left = false;
+  {
+    const Fixture fixture(WithCount(reads, [&] { Eventually([&] { return left.load(); }); }));
+    Json request = AboutPicture(DataUrl("vision_tall.png"), "What?");
+    Json& parts = request["messages"][0]["content"];
+    parts.insert(parts.begin(), Json(parts[0]));
+    {
+      RawClient client(fixture.server.port());
+      client.Send(Fixture::PostText("/v1/chat/completions", request.dump()));
+      EXPECT_TRUE(Eventually([&] { return reads == 1; }));
+    }
+    EXPECT_TRUE(Eventually([&] { return fixture.server.connections() == 0; }));
+    left = true;
+  }  // when it has ended, all is read that ever will be
+  EXPECT_EQ(reads, 1);
 }
 
 TEST(PictureRoutes, AreRefusedByAModelOfText) {

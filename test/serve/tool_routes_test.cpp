@@ -213,6 +213,98 @@ TEST(ToolRoutes, ResponsesCallTools) {
               "", "input[0].type");
 }
 
+/// An error says which field of the request it is, and not what became of that.
+TEST(ToolRoutes, ErrorsNameTheFieldsThatWereSent) {
+  const Fixture fixture(WithTools());
+  const auto responses = [&](Json more, const std::string& param) {
+    Json request = {{"input", "Hi"}};
+    request.update(more);
+    const Answer answer = fixture.Post("/v1/responses", request);
+    ExpectError(answer, 400, "", param);
+    EXPECT_NE(answer.body.find("\\\"" + param + "\\\""), std::string::npos) << answer.body;
+  };
+  responses({{"input", Json::array()}}, "input");
+  responses({{"max_output_tokens", int64_t{1} << 40}}, "max_output_tokens");
+  responses({{"instructions", "Be kind."}, {"input", {{{"role", "king"}, {"content", "Hi"}}}}},
+            "input[0].role");
+  responses({{"tools", {{{"type", "function"}, {"name", ""}}}}}, "tools[0].name");
+  responses({{"text", {{"format", {{"type", "poem"}}}}}}, "text.format.type");
+  const Answer late = fixture.Post("/v1/responses", Json{{"input", std::string(4000, 'a')}});
+  ExpectError(late, 400, "context_length_exceeded", "input");
+
+  const auto says = [&](const std::string& path, const Json& request, const std::string& field) {
+    const Answer answer = fixture.Post(path, request);
+    EXPECT_EQ(answer.status, 400) << answer.body;
+    EXPECT_NE(answer.body.find("\\\"" + field + "\\\""), std::string::npos) << answer.body;
+  };
+  const Json messages = Chat()["messages"];
+  says("/v1/messages", {{"messages", messages}, {"max_tokens", 4}, {"stop_sequences", {""}}},
+       "stop_sequences");
+  says("/v1/messages",
+       {{"messages", {{{"role", "user"}, {"content", {{{"type", "noise"}}}}}}},
+        {"system", "Be kind."},
+        {"max_tokens", 4}},
+       "messages[0].content[0].type");
+  says("/v1/messages", {{"messages", messages}, {"max_tokens", 4}, {"tools", {{{"name", ""}}}}},
+       "tools[0].name");
+  says("/api/chat", {{"messages", messages}, {"options", {{"temperature", 3}}}},
+       "options.temperature");
+  says("/api/generate", {{"prompt", "Hi"}, {"options", {{"repeat_penalty", "no"}}}},
+       "options.repeat_penalty");
+  says("/api/generate", {{"prompt", "Hi"}, {"raw", true}, {"options", {{"num_predict", 0}}}},
+       "options.num_predict");
+  says("/api/generate", {{"prompt", "Hi"}, {"images", {"AAAA"}}}, "images[0]");
+  says("/api/chat", {{"messages", messages}, {"stop", "a"}}, "stop");  // which it does not have
+}
+
+/// The storyteller with a template that ends with `end`.
+ServeOptions Ending(const std::string& end) {
+  ServeOptions options = Options();
+  options.served.model = LanguageModel::Load(
+      testing::StorytellerWith("{% for message in messages %}{{ '<|user|>' + message.content }}"
+                               "{% endfor %}{{ '<|assistant|>' }}" +
+                               end),
+      {.exact = true});
+  return options;
+}
+
+/// What would be ignored is refused; what is so anyway is not.
+TEST(ToolRoutes, ThinkingIsSwitchedWhereTheTemplateKnowsIt) {
+  const Fixture never(Ending(""));
+  const Fixture always(Ending("{{ '<think>' }}"));
+  const Fixture either(Ending("{{ '<think>' if enable_thinking else 'No.' }}"));
+  const auto anthropic = [](const Fixture& fixture, const std::string& type) {
+    Json request = Chat();
+    request["max_tokens"] = 4;
+    request["thinking"] = {{"type", type}};
+    const Answer answer = fixture.Post("/v1/messages", request);
+    if (answer.status != 200) {
+      EXPECT_NE(answer.body.find(R"(\"thinking\" cannot be)"), std::string::npos) << answer.body;
+    }
+    return answer.status;
+  };
+  const auto ollama = [](const Fixture& fixture, bool think) {
+    const Json request = {{"messages", Chat()["messages"]},
+                          {"think", think},
+                          {"stream", false},
+                          {"options", {{"num_predict", 4}}}};
+    return fixture.Post("/api/chat", request).status;
+  };
+  EXPECT_EQ(anthropic(never, "enabled"), 400);
+  EXPECT_EQ(anthropic(never, "disabled"), 200);
+  EXPECT_EQ(anthropic(never, "adaptive"), 200);
+  EXPECT_EQ(anthropic(always, "enabled"), 200);
+  EXPECT_EQ(anthropic(always, "disabled"), 400);
+  EXPECT_EQ(ollama(never, true), 400);
+  EXPECT_EQ(ollama(never, false), 200);
+  EXPECT_EQ(ollama(always, true), 200);
+  EXPECT_EQ(ollama(always, false), 400);
+  for (const bool on : {false, true}) {
+    EXPECT_EQ(anthropic(either, on ? "enabled" : "disabled"), 200);
+    EXPECT_EQ(ollama(either, on), 200);
+  }
+}
+
 /// A template that knows no tools; `system`: what it does with a system message.
 ServeOptions WithoutTools(const std::string& system) {
   ServeOptions options = Options();

@@ -18,8 +18,18 @@ void Mailbox::Push(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
   work_.push_back(std::move(work));
-  // Under the lock: once closed, nothing calls it.
-  if (work_.size() == 1 && !runs_) wake_();
+  if (!awake_) Wake();
+}
+
+/// Under the lock: once closed, nothing calls it.
+void Mailbox::Wake() {
+  try {
+    awake_ = false;
+    wake_();
+    awake_ = true;
+  } catch (...) {
+    // A wake-up that nobody heard is still owed.
+  }
 }
 
 void Mailbox::Run() {
@@ -30,7 +40,7 @@ void Mailbox::Run() {
     {
       const std::lock_guard lock(mutex_);
       taken.swap(work_);
-      runs_ = !taken.empty();
+      awake_ = !taken.empty();
     }
     if (taken.empty()) return;
     for (std::function<void()>& work : taken) {
@@ -44,8 +54,8 @@ void Mailbox::Run() {
     }
   }
   const std::lock_guard lock(mutex_);
-  runs_ = false;
-  if (!work_.empty() && !closed_) wake_();
+  awake_ = false;
+  if (!work_.empty() && !closed_) Wake();
 }
 
 void Mailbox::Close() {
@@ -68,15 +78,20 @@ Exchange::Exchange(const Request& request, std::shared_ptr<Mailbox> mailbox, siz
 void Exchange::Wake() {
   last_write_ = Clock::now();
   if (unsent_ > most_unsent_) overflowed_ = cut_ = true;
-  if (std::exchange(awake_, true) && !overflowed_) return;
-  mailbox_->Push([self = shared_from_this()] {
-    std::function<void()> wake;
-    {
-      const std::lock_guard lock(self->mutex_);
-      wake = self->wake_;
-    }
-    if (wake) wake();
-  });
+  if (awake_ && !overflowed_) return;
+  try {
+    mailbox_->Push([self = shared_from_this()] {
+      std::function<void()> wake;
+      {
+        const std::lock_guard lock(self->mutex_);
+        wake = self->wake_;
+      }
+      if (wake) wake();
+    });
+    awake_ = true;
+  } catch (...) {
+    // Without memory to be told so, the connection sees it at its next tick.
+  }
 }
 
 void Exchange::AppendHead(const Response& response, const std::string* length) {

@@ -19,18 +19,22 @@ namespace oort::serve::http {
 /// Work for the server's thread from others: one wake-up for all that came since the last.
 class Mailbox {
  public:
-  /// `wake` makes the thread call Run soon; it is called by any thread.
+  /// `wake` makes the thread call Run soon; it is called by any thread. Where it throws, the next
+  /// Push wakes, and who calls Run now and then needs no wake-up.
   explicit Mailbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+  /// Throws only where the work itself finds no room.
   void Push(std::function<void()> work);
   void Run();
   /// Takes nothing from here on.
   void Close();
 
  private:
+  void Wake();
+
   std::function<void()> wake_;
   std::mutex mutex_;
   std::vector<std::function<void()>> work_;
-  bool runs_ = false;  ///< Run will look once more
+  bool awake_ = false;  ///< Run will look once more, or was asked for
   bool closed_ = false;
 };
 

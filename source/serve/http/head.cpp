@@ -11,14 +11,9 @@ namespace {
 constexpr size_t kMostMethodBytes = 16;
 constexpr size_t kMostLengthDigits = 18;  // fits in 64 bits
 
-/// What names of methods and fields are made of.
 bool IsTokenChar(char c) {
   const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   return letter || std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
-
-bool IsToken(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), IsTokenChar);
 }
 
 bool IsDigits(std::string_view text) {
@@ -135,6 +130,10 @@ void SettleFraming(Request& request) {
 }
 
 }  // namespace
+
+bool IsToken(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), IsTokenChar);
+}
 
 bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };

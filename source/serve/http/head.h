@@ -23,6 +23,9 @@ struct Refusal {
   std::string message;
 };
 
+/// Whether it is what names of methods and fields are made of.
+bool IsToken(std::string_view text);
+
 /// Where the head ends, behind its empty line; none while it is not all there. `scanned` is what
 /// earlier calls have looked at. Throws a Refusal for line ends that are no CR LF.
 std::optional<size_t> FindHeadEnd(std::string_view bytes, size_t& scanned);

@@ -2,6 +2,8 @@
 // The only file that knows Boost.
 #include "serve/http/server.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/ip/tcp.hpp>
@@ -58,6 +60,12 @@ using Parser = beast::http::request_parser<GrowingBody>;
 constexpr std::chrono::milliseconds kTick{100};         // how exactly times are kept
 constexpr std::chrono::milliseconds kAcceptPause{100};  // when the process has no descriptor left
 constexpr std::chrono::milliseconds kLingerTime{2'000};
+// The end of what a peer sends, though there are bytes before it; errors are always told.
+#ifdef POLLRDHUP
+constexpr short kHangUp = POLLRDHUP;
+#else
+constexpr short kHangUp = 0;
+#endif
 constexpr size_t kReadBytes = 64 << 10, kKeptBuffer = 4 << 10;  // kept between requests
 
 class Connection;
@@ -88,8 +96,10 @@ struct Server::Impl {
   bool closed = false;  ///< to new ones
 
   void Listen();
+  void Run();
   void Accept();
   void Accepted(error_code error, tcp::socket socket);
+  void Welcome(tcp::socket socket);
   void Tick();
   void Remove(const std::shared_ptr<Connection>& connection, const std::string& address);
   void SetOpen();
@@ -120,6 +130,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Tick(Clock::time_point now) {
     if (exchange_) exchange_->Tick(now);
+    GoOn();
+    if (!reading_ && HasLeft()) return Close();
     if (now < deadline_) return;
     switch (phase_) {
       case Phase::kHead:
@@ -137,7 +149,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void CloseBehind() {
     if (exchange_) exchange_->CloseBehind();
   }
-  bool idle() const { return phase_ == Phase::kIdle; }
+  /// Nothing was asked; also where nothing ever came, as of those opened in advance.
+  bool idle() const {
+    return phase_ == Phase::kIdle || (phase_ == Phase::kHead && unread_.empty());
+  }
 
   void Close() {
     if (phase_ == Phase::kClosed) return;
@@ -181,17 +196,38 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (progress_ >= enough) Enter(phase_, Clock::now() + time);
   }
 
+  /// Begins again what ended because there was no memory for it: waiting for the peer, or sending
+  /// what nobody was told of.
+  void GoOn() {
+    if (phase_ == Phase::kClosed) return;
+    if (!writing_ && sent_ < outgoing_.size()) {
+      Write();
+    } else {
+      Flush();
+    }
+    Read();
+  }
+
+  /// Whether a peer is gone who sent more than is kept, so that nobody waits for his bytes: the end
+  /// stands behind those.
+  bool HasLeft() {
+    if (phase_ == Phase::kClosed) return false;
+    pollfd look{socket_.native_handle(), kHangUp, 0};
+    return poll(&look, 1, 0) > 0;
+  }
+
   /// The connection always waits for bytes, since that is what notices that the peer leaves. No
   /// memory is set aside for them before they come.
   void Read() {
     if (reading_ || phase_ == Phase::kClosed) return;
-    // Behind a request another may come already: so much of it is kept until its turn.
+    // Behind a request another may come already: so much of it is kept until its turn. Tick looks
+    // whether a peer who sent more is still there.
     if (phase_ == Phase::kAnswer && unread_.size() >= limits_.head.bytes) return;
-    reading_ = true;
     socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](error_code error) {
       self->reading_ = false;
       self->OnReadable(error);
     });
+    reading_ = true;  // not before: without memory for it, nobody would wait
   }
 
   void OnReadable(error_code error) {
@@ -329,17 +365,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
     ReleaseBody();
     parser_.reset();
     if (!exchange_) {  // the head was not understood
-      Request unknown;
-      unknown.method = "-";
-      unknown.path = "-";
-      unknown.peer = address_;
-      BeginExchange(unknown);
+      request_ = {};
+      request_.method = "-";
+      request_.path = "-";
+      request_.peer = address_;
+      BeginExchange(request_);
     }
     Enter(Phase::kAnswer);
     lingers_ = true;
     exchange_->CloseBehind();
     Response response{.status = refusal.status, .type = "text/plain", .body = refusal.message};
-    if (server_.options.refuse) response = server_.options.refuse(refusal.status, refusal.message);
+    if (server_.options.refuse) {
+      response = server_.options.refuse(request_, refusal.status, refusal.message);
+    }
     exchange_->Send(std::move(response));
   }
 
@@ -385,11 +423,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     error_code error;
     const size_t bytes = socket_.write_some(asio::buffer(outgoing_) + sent_, error);
     if (error != asio::error::would_block) return OnWritten(error, bytes);
-    writing_ = true;
     socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](error_code failed) {
       self->writing_ = false;
       return failed ? self->Close() : self->Write();
     });
+    writing_ = true;
   }
 
   void OnWritten(error_code error, size_t bytes) {
@@ -494,11 +532,11 @@ void Server::Impl::Listen() {
 void Server::Impl::Accept() {
   if (accepting || draining || !acceptor.is_open()) return;
   if (static_cast<int>(connections.size()) >= options.limits.connections) return;
-  accepting = true;
   acceptor.async_accept([this](error_code error, tcp::socket socket) {
     accepting = false;
     Accepted(error, std::move(socket));
   });
+  accepting = true;
 }
 
 void Server::Impl::Accepted(error_code error, tcp::socket socket) {
@@ -510,37 +548,59 @@ void Server::Impl::Accepted(error_code error, tcp::socket socket) {
     });
     return;
   }
-  error_code ignored;
-  const tcp::endpoint peer = socket.remote_endpoint(ignored);
-  if (!error && !ignored) {
-    const std::string address = peer.address().to_string();
-    int& count = by_address[address];
-    if (!peer.address().is_loopback() && count >= options.limits.connections_per_address) {
-      socket.close(ignored);
-    } else {
-      ++count;
-      socket.set_option(tcp::no_delay(true), ignored);
-      socket.non_blocking(true, ignored);
-      const auto connection = std::make_shared<Connection>(*this, std::move(socket), address);
-      connections.insert(connection);
-      SetOpen();
-      connection->Begin();
-      if (!ticking) Tick();
-    }
-  }
+  if (!error) Welcome(std::move(socket));
   Accept();
 }
 
+void Server::Impl::Welcome(tcp::socket socket) {
+  error_code error;
+  const tcp::endpoint peer = socket.remote_endpoint(error);
+  if (error) return;
+  const std::string address = peer.address().to_string();
+  int& count = by_address[address];
+  if (!peer.address().is_loopback() && count >= options.limits.connections_per_address) return;
+  socket.set_option(tcp::no_delay(true), error);
+  socket.non_blocking(true, error);
+  const auto connection = std::make_shared<Connection>(*this, std::move(socket), address);
+  connections.insert(connection);
+  ++count;
+  SetOpen();
+  if (!ticking) Tick();
+  connection->Begin();
+}
+
 void Server::Impl::Tick() {
-  ticking = !connections.empty();
-  if (!ticking) return;
+  ticking = false;
+  if (connections.empty()) return;
   // First: the next tick comes even where there is no memory for this one.
   tick.expires_after(kTick);
   tick.async_wait([this](error_code stopped) {
     if (!stopped) Tick();
   });
+  ticking = true;
+  mailbox->Run();  // a wake-up may have been lost
   const Clock::time_point now = Clock::now();
   for (const std::shared_ptr<Connection>& connection : All()) connection->Tick(now);
+}
+
+void Server::Impl::Run() {
+  const auto work = asio::make_work_guard(io);
+  bool failed = false;
+  while (!io.stopped()) {
+    try {
+      if (failed) {
+        io.run_for(kAcceptPause);
+        if (!ticking) Tick();
+        Accept();
+        failed = false;
+      }
+      io.run();
+    } catch (...) {
+      // One connection had no memory to go on; the others do. What is to happen again and again may
+      // have ended with it: it begins anew as soon as there is memory.
+      failed = true;
+    }
+  }
 }
 
 void Server::Impl::Remove(const std::shared_ptr<Connection>& connection,
@@ -569,16 +629,7 @@ Server::Server(ServerOptions options) : impl_(std::make_unique<Impl>()) {
   impl_->tls = impl_->options.tls;
   impl_->Listen();
   impl_->Accept();
-  impl_->thread = std::thread([impl = impl_.get()] {
-    const auto work = asio::make_work_guard(impl->io);
-    while (!impl->io.stopped()) {
-      try {
-        impl->io.run();
-      } catch (...) {
-        // One connection had no memory to go on; the others do.
-      }
-    }
-  });
+  impl_->thread = std::thread([impl = impl_.get()] { impl->Run(); });
 }
 
 Server::~Server() {
@@ -600,14 +651,16 @@ bool Server::Drain(std::chrono::milliseconds most) {
     impl->draining = true;
     error_code ignored;
     impl->acceptor.close(ignored);
+    {
+      const std::lock_guard lock(impl->mutex);
+      impl->closed = true;
+    }
+    impl->changed.notify_all();
     // All of them first: who sees an idle one close knows that the others will.
     for (const std::shared_ptr<Connection>& connection : impl->All()) connection->CloseBehind();
     for (const std::shared_ptr<Connection>& connection : impl->All()) {
       if (connection->idle()) connection->Close();
     }
-    const std::lock_guard lock(impl->mutex);
-    impl->closed = true;
-    impl->changed.notify_all();
   });
   std::unique_lock lock(impl_->mutex);
   const auto all_left = [&] { return impl_->closed && impl_->open == 0; };

@@ -93,8 +93,9 @@ struct ServerOptions {
   std::function<void(Request, Reply)> handle;
   /// Looks at a head before the body is read; a response that it gives is the answer.
   std::function<std::optional<Response>(const Request&)> check;
-  /// The body for what the server itself refuses.
-  std::function<Response(int status, std::string_view message)> refuse;
+  /// The response for what the server itself refuses. Of a request whose head was not understood
+  /// only the peer is known.
+  std::function<Response(const Request&, int status, std::string_view message)> refuse;
   std::function<void(const Served&)> log;
 };
 
