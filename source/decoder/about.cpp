@@ -175,6 +175,7 @@ CheckpointContents ParseAbout(std::string_view text) {
   contents.config = RequireFamily(TextOf(*config, "family"));
   VisitSizes(contents.config,
              [&](const char* name, int64_t& value) { value = config->RequireInteger(name); });
+  contents.config.temperature = {};  // the graph has it, as it has the turning of queries and keys
   FinishConfig(contents.config);
   ParseTokenizer(*tokenizer, contents.tokenizer);
   const Json* templates = object.Find("templates");

@@ -141,7 +141,7 @@ TEST(ModelServer, RefusesWhatItCannotAnswer) {
               415, "");
   ExpectError(fixture.Ask("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
                           "Content-Type: application/json\r\nContent-Length: 9999999\r\n\r\n"),
-              413, "");
+              413, "request_too_large");
   EXPECT_EQ(fixture.Post(chat, Chat()).status, 200);  // and lives on
 }
 
