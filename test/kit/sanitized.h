@@ -3,19 +3,12 @@
 
 #include <cstdint>
 
+#include "core/sanitized.h"
+
 namespace oort::testing {
 
-/// Whether this build has a sanitizer that makes everything many times slower: tests that try very
-/// many cases try fewer then.
-constexpr bool IsSanitized() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#elif defined(__has_feature)
-  return __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-  return false;
-#endif
-}
+/// Tests that try very many cases try fewer then.
+using oort::IsSanitized;
 
 /// How far a test goes from one of very many cases to the next, where they differ by place and not
 /// by kind: 1, but `step` where a sanitizer makes everything slower. `tools/test --full` tries all.

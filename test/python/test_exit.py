@@ -8,7 +8,7 @@ import sys
 import pytest
 
 LANGUAGE = """
-import threading, sys, os, oort
+import threading, sys, os, time, oort
 model = oort.LanguageModel("models/storyteller", threads=1)
 long = dict(max_tokens=480, ignore_end=True)
 """
@@ -117,7 +117,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     "a fork while an answer runs": LANGUAGE + """
 stream = model.generate("A", stream=True, **long)
 next(stream)
-assert model.stats()["steps"] > 0
+while model.stats()["steps"] == 0: time.sleep(0.001)  # a step is counted behind what it tells
 child = os.fork()
 if child == 0:
     if model.stats()["steps"] > 0: sys.exit(4)  # the engine before the fork is gone

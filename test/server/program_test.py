@@ -89,11 +89,11 @@ class ProgramTest(unittest.TestCase):
             self.assertIn(f"127.0.0.1:{port}", done.stderr)
 
     def steps_of_prompts(self, step_time):
-        """How many steps read three prompts of 400 tokens while another answer goes on, and what came before."""
-        with Server("--cache-tokens", 4096, "--no-prefix-cache", "--step-time", step_time) as server:
+        """How many steps read three prompts of 400 tokens while other answers go on, and what came before."""
+        with Server("--cache-tokens", 8192, "--no-prefix-cache", "--step-time", step_time) as server:
             prompt = {"prompt": [10 + i % 50 for i in range(400)], "max_tokens": 1}
             post(server.url, "/v1/completions", prompt).read()  # tells how long steps take
-            connection = open_stream(server.url, ENDLESS)
+            connection = open_stream(server.url, {**ENDLESS, "n": 12})  # goes on for longer than the prompts take
             response = connection.getresponse()
             response.readline()
             for _ in range(3):
