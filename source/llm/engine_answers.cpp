@@ -162,4 +162,78 @@ void Engine::Impl::Finish(Generation& g, FinishReason reason) {
   }
 }
 
+/// Within a handler: the request ends with what was thrown.
+void Engine::Impl::Fail(Generation& g) {
+  g.finished = some_ended = true;
+  g.group->failure = std::current_exception();
+}
+
+/// Gives back what a generation has that is about to go.
+void Engine::Impl::Discard(Generation& g) {
+  if (g.sequence == nullptr) return;
+  std::erase(g.group->beams, &g);
+  if (drafter) drafter->Forget(g.id);
+  if (g.id == g.group->id) g.group->result.reused_tokens = g.sequence->reused;
+  scheduler.Remove(*std::exchange(g.sequence, nullptr));
+}
+
+/// Moves what is finished out of the way.
+void Engine::Impl::Collect() {
+  if (!some_ended) return;
+  bool under_way = false;
+  std::erase_if(active, [&](auto& entry) {
+    Generation& g = *entry.second;
+    AnswerGroup& group = *g.group;
+    if (group.failure) g.finished = true;
+    // A step under way still writes into its blocks.
+    under_way = under_way || (g.finished && g.flights > 0);
+    if (!g.finished || g.flights > 0) return false;
+    Discard(g);
+    if (group.live > 1) {
+      group.answers.push_back(std::move(g.result));
+      return true;
+    }
+    FinishedGeneration& finished = done.try_emplace(group.id).first->second;
+    try {
+      if (!group.failure) {
+        group.answers.push_back(std::move(g.result));
+        finished.result = group.Assemble(*model);
+      }
+    } catch (...) {
+      group.failure = std::current_exception();
+    }
+    finished.failure = group.failure;
+    counts.prompt_tokens += static_cast<int64_t>(group.request.prompt.size());
+    counts.reused_tokens += group.result.reused_tokens;
+    return true;
+  });
+  some_ended = under_way;
+}
+
+void Engine::Impl::Forget(int64_t id) {
+  DropFlights();
+  std::erase_if(active, [&](auto& entry) {
+    if (entry.second->group->id != id) return false;
+    Discard(*entry.second);
+    return true;
+  });
+  done.erase(id);
+}
+
+/// Ends what is past its deadline.
+void Engine::Impl::EndOverdue() {
+  const Clock::time_point now = Clock::now();
+  if (now < earliest) return;
+  earliest = Clock::time_point::max();
+  for (const auto& [id, generation] : active) {
+    Generation& g = *generation;
+    if (g.finished || !g.request.deadline) continue;
+    if (now < *g.request.deadline) {
+      earliest = std::min(earliest, *g.request.deadline);
+    } else {
+      Attempt(g, [&] { Finish(g, FinishReason::kDeadline); });
+    }
+  }
+}
+
 }  // namespace oort
