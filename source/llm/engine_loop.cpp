@@ -272,7 +272,10 @@ bool EngineLoop::Drain(std::chrono::nanoseconds most) {
 
 EngineStats EngineLoop::stats() const {
   const std::lock_guard lock(impl_->mutex);
-  return impl_->stats;
+  EngineStats stats = impl_->stats;
+  stats.waiting += impl_->queued;  // that the engine sees behind its next step
+  stats.waiting_tokens += impl_->queued_tokens;
+  return stats;
 }
 
 }  // namespace oort

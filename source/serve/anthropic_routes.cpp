@@ -34,18 +34,23 @@ void AnswerMessages(Services& services, http::Request request, const Context& co
 void CountTokens(Services& services, http::Request request, const Context& context) {
   const openai::Json given = context.TakeBody(request, services.limits);
   openai::Fields fields(given);
-  const openai::Json body = FromAnthropic(fields, true);
-  openai::Fields chat(body);
+  openai::FieldNames names;
+  const openai::Json body = FromAnthropic(fields, true, &names);
   const openai::ServedModel& served = services.served;
-  openai::CheckModelName(chat, served.name, served.aliases, served.any_name);
-  const openai::ToolFields tools = openai::ReadTools(chat, services.limits);
-  std::vector<openai::PictureSource> pictures;
-  const ChatInputs inputs =
-      openai::ReadChatInputs(chat, *served.model, tools.tools, services.limits, pictures);
-  const auto ids = served.model->EncodeChat(inputs, "default", services.limits.chat_template,
-                                            openai::ReadPictures(pictures, served));
+  const size_t count = names.Within([&] {
+    openai::Fields chat(body);
+    openai::CheckModelName(chat, served.name, served.aliases, served.any_name);
+    const openai::ToolFields tools = openai::ReadTools(chat, services.limits);
+    std::vector<openai::PictureSource> pictures;
+    const ChatInputs inputs =
+        openai::ReadChatInputs(chat, *served.model, tools.tools, services.limits, pictures);
+    return served.model
+        ->EncodeChat(inputs, "default", services.limits.chat_template,
+                     openai::ReadPictures(pictures, served))
+        .size();
+  });
   openai::JsonWriter out;
-  out.Open('{').Key("input_tokens").Integer(static_cast<int64_t>(ids.size())).Close('}');
+  out.Open('{').Key("input_tokens").Integer(static_cast<int64_t>(count)).Close('}');
   context.Send(200, out.Take());
 }
 

@@ -70,6 +70,16 @@ void Tell(const GraphRunner::Job& job, std::vector<Tensor> outputs,
   }
 }
 
+/// Without memory for the sentence, what says so.
+std::exception_ptr TooLate() noexcept {
+  try {
+    throw openai::RequestError(
+        {504, "the model was not free in time", "server_error", "", "deadline"});
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 bool SameRows(const std::vector<Tensor>& all, const std::vector<std::vector<Tensor>>& alone,
               int64_t rows, bool exact) {
   for (size_t output = 0; output < all.size(); ++output) {
@@ -220,9 +230,7 @@ void GraphRunner::Run() {
     const Clock::time_point now = Clock::now();
     for (Queued& one : batch) {
       if (one.job.deadline > now || !one.job.wanted()) continue;
-      Tell(one.job, {},
-           std::make_exception_ptr(openai::RequestError(
-               {504, "the model was not free in time", "server_error", "", "deadline"})));
+      Tell(one.job, {}, TooLate());
       one.job.wanted = [] { return false; };
     }
     std::erase_if(batch, [](const Queued& one) { return !one.job.wanted(); });

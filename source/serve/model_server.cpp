@@ -38,7 +38,7 @@ std::string RequestId(const http::Request& request) {
 /// What the HTTP layer refuses.
 openai::ApiError RefusalOf(int status, std::string_view message) {
   openai::ApiError error{status, std::string(message)};
-  if (status >= 500) {
+  if (status == 503) {
     error.type = "server_error";
     error.code = "overloaded";
   } else if (status == 408) {

@@ -229,6 +229,9 @@ TEST(ModelServer, RefusesInTheFormOfTheApiThatIsAsked) {
   const Answer head = fixture.Ask("POST /v1/messages HT");
   ExpectError(head, 408, "request_timeout");
   EXPECT_EQ(error(head)["error"]["type"], "timeout_error");
+  const Answer version = fixture.Ask("GET / HTTP/2.0\r\nHost: localhost\r\n\r\n");
+  ExpectError(version, 505, "");
+  EXPECT_EQ(error(version)["error"]["type"], "invalid_request_error");
 }
 
 }  // namespace

@@ -247,6 +247,8 @@ TEST(ToolRoutes, ErrorsNameTheFieldsThatWereSent) {
        "messages[0].content[0].type");
   says("/v1/messages", {{"messages", messages}, {"max_tokens", 4}, {"tools", {{{"name", ""}}}}},
        "tools[0].name");
+  says("/v1/messages/count_tokens", {{"messages", messages}, {"tools", {{{"name", ""}}}}},
+       "tools[0].name");
   says("/api/chat", {{"messages", messages}, {"options", {{"temperature", 3}}}},
        "options.temperature");
   says("/api/generate", {{"prompt", "Hi"}, {"options", {{"repeat_penalty", "no"}}}},
@@ -272,23 +274,29 @@ ServeOptions Ending(const std::string& end) {
 TEST(ToolRoutes, ThinkingIsSwitchedWhereTheTemplateKnowsIt) {
   const Fixture never(Ending(""));
   const Fixture always(Ending("{{ '<think>' }}"));
-  const Fixture either(Ending("{{ '<think>' if enable_thinking else 'No.' }}"));
-  const auto anthropic = [](const Fixture& fixture, const std::string& type) {
+  const Fixture either(
+      Ending("{{ '<think>' if enable_thinking else 'There is nothing to think about.' }}"));
+  int64_t tokens = 0;  // of the prompt that was answered last
+  const auto anthropic = [&](const Fixture& fixture, const std::string& type) {
     Json request = Chat();
     request["max_tokens"] = 4;
     request["thinking"] = {{"type", type}};
     const Answer answer = fixture.Post("/v1/messages", request);
     if (answer.status != 200) {
       EXPECT_NE(answer.body.find("'thinking' cannot be"), std::string::npos) << answer.body;
+    } else {
+      tokens = Json::parse(answer.body)["usage"]["input_tokens"];
     }
     return answer.status;
   };
-  const auto ollama = [](const Fixture& fixture, bool think) {
+  const auto ollama = [&](const Fixture& fixture, bool think) {
     const Json request = {{"messages", Chat()["messages"]},
                           {"think", think},
                           {"stream", false},
                           {"options", {{"num_predict", 4}}}};
-    return fixture.Post("/api/chat", request).status;
+    const Answer answer = fixture.Post("/api/chat", request);
+    if (answer.status == 200) tokens = Json::parse(answer.body)["prompt_eval_count"];
+    return answer.status;
   };
   EXPECT_EQ(anthropic(never, "enabled"), 400);
   EXPECT_EQ(anthropic(never, "disabled"), 200);
@@ -299,10 +307,16 @@ TEST(ToolRoutes, ThinkingIsSwitchedWhereTheTemplateKnowsIt) {
   EXPECT_EQ(ollama(never, false), 200);
   EXPECT_EQ(ollama(always, true), 200);
   EXPECT_EQ(ollama(always, false), 400);
-  for (const bool on : {false, true}) {
-    EXPECT_EQ(anthropic(either, on ? "enabled" : "disabled"), 200);
-    EXPECT_EQ(ollama(either, on), 200);
-  }
+  // Each way the template says something else.
+  EXPECT_EQ(anthropic(either, "enabled"), 200);
+  const int64_t thinking = tokens;
+  EXPECT_EQ(anthropic(either, "disabled"), 200);
+  const int64_t silent = tokens;
+  EXPECT_NE(silent, thinking);
+  EXPECT_EQ(ollama(either, true), 200);
+  EXPECT_EQ(tokens, thinking);
+  EXPECT_EQ(ollama(either, false), 200);
+  EXPECT_EQ(tokens, silent);
 }
 
 /// A template that knows no tools; `system`: what it does with a system message.
