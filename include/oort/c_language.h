@@ -181,7 +181,8 @@ OORT_C_API oort_code oort_engine_submit_chat(oort_engine* engine, const oort_cha
 OORT_C_API oort_code oort_request_read(oort_request* request, double seconds,
                                        const oort_piece** piece, int* ended, oort_error** error);
 /* The result, once, waiting for it up to `seconds` (below 0: as long as it takes); *result is NULL
- * where it takes longer. Then callbacks may still come, else none does. */
+ * where it takes longer. Then callbacks may still come, else none does: it waits for one that is
+ * under way, so hold no lock meanwhile that a callback takes. */
 OORT_C_API oort_code oort_request_wait(oort_request* request, double seconds, oort_result** result,
                                        oort_error** error);
 /* Ends it within a step; the result is what it has by then. */

@@ -39,7 +39,7 @@ enum {
   OORT_NOT_FOUND = 4,        /* a file, operator or name that does not exist */
   OORT_IO = 5,               /* the operating system refused a read or a write */
   OORT_OUT_OF_MEMORY = 6,
-  OORT_LIMIT = 7,     /* a limit that the caller or the operating system set would be exceeded */
+  OORT_LIMIT = 7,     /* a limit that the caller set would be exceeded */
   OORT_CANCELLED = 8, /* the caller stopped it */
   OORT_DEVICE = 9,    /* a GPU or its driver failed */
   OORT_INTERNAL = 10  /* a bug in Oort */
@@ -86,7 +86,7 @@ OORT_C_API oort_code oort_options_on_progress(oort_options* options, oort_on_pro
 /* ---- The log. Nobody hears it unless this is called; a NULL function ends it. ----
  * `level`: "debug", "info", "warning" or "error", and what is graver. Called from any thread,
  * several at once. The function before is not called any more when oort_log returns, which waits
- * for calls that other threads are in. */
+ * for calls that other threads are in: hold no lock meanwhile that the function takes. */
 typedef void (*oort_on_log)(const char* level, const char* message, void* user);
 OORT_C_API oort_code oort_log(const char* level, oort_on_log on_log, void* user,
                               oort_error** error);

@@ -17,7 +17,7 @@ enum class ErrorCode {
   kNotFound,         ///< a file, operator, operand or name that does not exist
   kIo,               ///< the operating system refused a read or a write
   kOutOfMemory,      ///< memory was refused; the object that asked is unchanged
-  kLimit,            ///< a limit that the caller or the operating system set would be exceeded
+  kLimit,            ///< a limit that the caller set would be exceeded
   kCancelled,        ///< the caller's stop token was triggered
   kDevice,           ///< a device or its driver failed
   kInternal,         ///< a bug in Oort

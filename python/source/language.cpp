@@ -148,7 +148,11 @@ std::shared_ptr<Model> LoadModel(const std::string& path, const nb::dict& option
     load.stop = stop;
     model = LanguageModel::Load(path, load);
     if (drafts.empty()) return;
-    load.adapters.clear();  // they are of the model itself
+    // What is of the model itself; as with draft models of C and the command line.
+    const LanguageModelOptions usual;
+    load.adapters.clear();
+    load.weights = usual.weights;
+    load.group = usual.group;
     engine.engine.draft.model = LanguageModel::Load(drafts, load);
   });
   return std::make_shared<Model>(std::move(model), engine);
@@ -305,10 +309,10 @@ std::unique_ptr<Stream> Model::Submit(const nb::dict& given) {
 
 PictureHandle Model::ReadPicture(const nb::object& given) {
   PictureHandle read;
-  {
+  RunUnlocked(false, [&](const std::stop_token&) {
     const std::lock_guard lock(mutex_);
     if (!pictures_) pictures_ = MakePictureSource(model_);
-  }
+  });
   pictures_->Read(given, read);
   return read;
 }

@@ -15,10 +15,9 @@ namespace {
 ErrorCode CodeOf(const std::system_error& error) {
   using std::errc;
   const std::error_code& code = error.code();
-  if (code == errc::not_enough_memory) return ErrorCode::kOutOfMemory;
-  for (const errc limit : {errc::resource_unavailable_try_again, errc::too_many_files_open,
-                           errc::too_many_files_open_in_system}) {
-    if (code == limit) return ErrorCode::kLimit;
+  // No thread is to be had: as with memory, there may be one again.
+  if (code == errc::not_enough_memory || code == errc::resource_unavailable_try_again) {
+    return ErrorCode::kOutOfMemory;
   }
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) {
     return code == errc::no_such_file_or_directory ? ErrorCode::kNotFound : ErrorCode::kIo;

@@ -71,7 +71,7 @@ void Tell(const GraphRunner::Job& job, std::vector<Tensor> outputs,
 }
 
 /// Without memory for the sentence, what says so.
-std::exception_ptr TooLate() noexcept {
+std::exception_ptr NotFreeInTime() noexcept {
   try {
     throw openai::RequestError(
         {504, "the model was not free in time", "server_error", "", "deadline"});
@@ -230,7 +230,7 @@ void GraphRunner::Run() {
     const Clock::time_point now = Clock::now();
     for (Queued& one : batch) {
       if (one.job.deadline > now || !one.job.wanted()) continue;
-      Tell(one.job, {}, TooLate());
+      Tell(one.job, {}, NotFreeInTime());
       one.job.wanted = [] { return false; };
     }
     std::erase_if(batch, [](const Queued& one) { return !one.job.wanted(); });

@@ -254,7 +254,7 @@ TEST(CApiEdges, WhatTheSystemRefusesIsNoBug) {
   const std::system_error no_thread(
       std::make_error_code(std::errc::resource_unavailable_try_again));
   const auto start = [&] { throw no_thread; };
-  EXPECT_EQ(oort::c_api::AtBorder(failure.slot(), start), OORT_LIMIT);
+  EXPECT_EQ(oort::c_api::AtBorder(failure.slot(), start), OORT_OUT_OF_MEMORY);
   EXPECT_EQ(failure.message(), "the operating system refused: " + std::string(no_thread.what()));
 }
 

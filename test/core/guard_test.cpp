@@ -26,9 +26,9 @@ TEST(Guard, WhatTheSystemRefusesHasItsCodeAndSentence) {
   const auto file = [](std::errc code) {
     return std::filesystem::filesystem_error("cannot open", "weights", std::make_error_code(code));
   };
-  ExpectThrows(ThrowGuarded(refused(std::errc::resource_unavailable_try_again)), ErrorCode::kLimit,
-               "Resource temporarily unavailable");
-  ExpectThrows(ThrowGuarded(file(std::errc::too_many_files_open)), ErrorCode::kLimit,
+  ExpectThrows(ThrowGuarded(refused(std::errc::resource_unavailable_try_again)),
+               ErrorCode::kOutOfMemory, "Resource temporarily unavailable");
+  ExpectThrows(ThrowGuarded(file(std::errc::too_many_files_open)), ErrorCode::kIo,
                "Too many open files");
   ExpectThrows(ThrowGuarded(refused(std::errc::not_enough_memory)), ErrorCode::kOutOfMemory, "");
   ExpectThrows(ThrowGuarded(file(std::errc::permission_denied)), ErrorCode::kIo, "weights");
