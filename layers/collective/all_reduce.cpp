@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "core/parallel.h"
@@ -51,6 +52,7 @@ class AllReduce final : public Layer {
   }
 
   std::vector<Reuse> Reuses(const Args&) const override {
+    if (EachAddsAll()) return {};
     return {{Reuse::kInPlace, input_, 0, 0}};
   }
 
@@ -113,32 +115,44 @@ class AllReduce final : public Layer {
                         [&](int64_t begin, int64_t until) { Finish(end, out, begin, until); });
   }
 
-  /// Each rank adds up a part of the numbers of all, where they lie, and then takes the other parts
-  /// from those who did so. Nobody writes what another one reads: results may lie on inputs.
+  /// Two ranks read as much of each other's whether they share the sum out or not, and wait for
+  /// each other half as often if each adds up all. Then the result may not lie on what the other
+  /// reads.
+  bool EachAddsAll() const { return !on_gpu_ && ranks_ == 2; }
+
+  /// Adds where the numbers lie. Nobody writes what another one reads: results may lie on inputs,
+  /// unless each rank adds up all.
   bool SumShared(const Context& context, Collective& group, std::span<const float> given,
                  const SumEnd& end, float* out) const {
     const int64_t count = static_cast<int64_t>(given.size()), ranks = group.ranks();
-    const int64_t first = count * group.rank() / ranks, last = count * (group.rank() + 1) / ranks;
+    const bool all_of_it = EachAddsAll();
+    const int64_t first = all_of_it ? 0 : count * group.rank() / ranks;
+    const int64_t last = all_of_it ? count : count * (group.rank() + 1) / ranks;
     const auto add = [&](Parts all) {
       for (const auto& part : all) CheckPart(part.size(), given.size_bytes());
       context.ParallelFor(last - first, GrainOf({8.0 * static_cast<double>(ranks), 2}),
                           [&](int64_t begin, int64_t until) {
-                            AddParts(all, out, first + begin, first + until);
-                            Finish(end, out, first + begin, first + until);
+                            AddParts(all, end, out, first + begin, first + until);
                           });
     };
     if (!group.Share(name_, std::as_bytes(given), add)) return false;
+    return all_of_it || TakeParts(context, group, {out, static_cast<size_t>(count)});
+  }
+
+  /// Each rank has its part of the sums, and takes the other parts from those who made them.
+  bool TakeParts(const Context& context, Collective& group, std::span<float> out) const {
+    const int64_t count = static_cast<int64_t>(out.size()), ranks = group.ranks();
     const auto take = [&](Parts all) {
       for (int64_t rank = 0; rank < ranks; ++rank) {
         if (rank == group.rank()) continue;
         const int64_t from = count * rank / ranks, until = count * (rank + 1) / ranks;
         const auto* numbers = reinterpret_cast<const float*>(all[static_cast<size_t>(rank)].data());
         context.ParallelFor(until - from, GrainOf({8, 0}), [&](int64_t begin, int64_t last_one) {
-          std::copy(numbers + from + begin, numbers + from + last_one, out + from + begin);
+          std::copy(numbers + from + begin, numbers + from + last_one, out.data() + from + begin);
         });
       }
     };
-    return group.Share(name_, std::as_bytes(std::span(out, static_cast<size_t>(count))), take);
+    return group.Share(name_, std::as_bytes(out), take);
   }
 
   static void CheckPart(size_t bytes, size_t expected) {
@@ -149,10 +163,10 @@ class AllReduce final : public Layer {
   }
 
   /// Pieces stay in the first cache while the numbers of one rank after the other are added.
-  static void AddParts(Parts all, float* out, int64_t begin, int64_t end) {
-    constexpr int64_t kPiece = 2048;
-    for (int64_t at = begin; at < end; at += kPiece) {
-      const int64_t until = std::min(at + kPiece, end);
+  static void AddParts(Parts all, const SumEnd& end, float* out, int64_t begin, int64_t last) {
+    constexpr int64_t kPiece = 1024;
+    for (int64_t at = begin; at < last; at += kPiece) {
+      const int64_t until = std::min(at + kPiece, last);
       float sums[kPiece];
       for (size_t rank = 0; rank < all.size(); ++rank) {
         const auto* numbers = reinterpret_cast<const float*>(all[rank].data());
@@ -162,16 +176,19 @@ class AllReduce final : public Layer {
         }
         for (int64_t i = at; i < until; ++i) sums[i - at] += numbers[i];
       }
+      if (end.bias != nullptr) {
+        for (int64_t i = at; i < until; ++i) sums[i - at] += end.bias[i % end.width];
+      }
+      if (end.addend != nullptr) {
+        for (int64_t i = at; i < until; ++i) sums[i - at] += end.addend[i];
+      }
       std::copy(sums, sums + (until - at), out + at);
     }
   }
 
   static void Finish(const SumEnd& end, float* out, int64_t begin, int64_t until) {
-    if (end.bias != nullptr) {
-      for (int64_t i = begin; i < until; ++i) out[i] += end.bias[i % end.width];
-    }
-    if (end.addend == nullptr) return;
-    for (int64_t i = begin; i < until; ++i) out[i] += end.addend[i];
+    const auto sums = std::as_bytes(std::span<const float>(out, static_cast<size_t>(until)));
+    AddParts(std::array{sums}, end, out, begin, until);
   }
 
   std::string name_;

@@ -41,7 +41,8 @@ TEST(AllReduce, AddsBiasAndAddendOnce) {
 TEST(AllReduce, ManyNumbersHaveTheBitsOfFew) {
   // So many are added where they lie, a part by each rank: 12345 is no multiple of anything.
   constexpr int64_t kMany = 12345, kWidth = 5;
-  for (const int ranks : {1, 2, 3, 7}) {
+  for (const auto& [ranks, knows] :
+       {std::pair{1, false}, {2, false}, {2, true}, {3, true}, {7, false}}) {
     const Tensor addend = testing::RandomTensor(DType::kF32, {kMany / kWidth, kWidth}, 90);
     const Tensor bias = testing::RandomTensor(DType::kF32, {kWidth}, 91);
     std::vector<RankCase> cases;
@@ -54,12 +55,25 @@ TEST(AllReduce, ManyNumbersHaveTheBitsOfFew) {
       }
       cases.push_back(ReduceCase({mine, addend}));
       cases.back().op.attributes["bias"] = bias;
+      // Where it is known that there are two, each adds up all.
+      cases.back().op.params["ranks"] = Parameter::FromValue(Value(int64_t{knows ? ranks : 0}));
     }
     for (size_t i = 0; i < want.size(); ++i) {
       want[i] = want[i] + bias.data<float>()[i % kWidth] + addend.data<float>()[i];
     }
     ExpectOnAllRanks<float>(RunOnRanks(cases), want);
   }
+}
+
+TEST(AllReduce, TwoThatEachAddAllKeepWhatTheOtherReads) {
+  // The second sum reads what the first one made, which is nobody's input: it may not be
+  // overwritten.
+  RankCase one = ReduceCase({testing::RandomTensor(DType::kF32, {100, 1000}, 7)});
+  one.op.params["ranks"] = Parameter::FromValue(Value(int64_t{2}));
+  one.twice = true;
+  std::vector<float> want;
+  for (const float value : one.inputs[0].span<float>()) want.push_back(4 * value);
+  for (int i = 0; i < 20; ++i) ExpectOnAllRanks<float>(RunOnRanks({one, one}), want);
 }
 
 TEST(AllReduce, ManyNumbersThatDoNotFitEndAllRanks) {
