@@ -162,27 +162,35 @@ class AllReduce final : public Layer {
                                         ": they do not compute the same model");
   }
 
-  /// Pieces stay in the first cache while the numbers of one rank after the other are added.
+  /// Pieces stay in the first cache while the numbers of one rank after the other are added. What
+  /// is read may lie where the sums go.
   static void AddParts(Parts all, const SumEnd& end, float* out, int64_t begin, int64_t last) {
     constexpr int64_t kPiece = 1024;
+    const auto numbers_of = [&](size_t rank, int64_t at) {
+      return reinterpret_cast<const float*>(all[rank].data()) + at;
+    };
     for (int64_t at = begin; at < last; at += kPiece) {
-      const int64_t until = std::min(at + kPiece, last);
+      const int64_t count = std::min(kPiece, last - at);
       float sums[kPiece];
-      for (size_t rank = 0; rank < all.size(); ++rank) {
-        const auto* numbers = reinterpret_cast<const float*>(all[rank].data());
-        if (rank == 0) {
-          std::copy(numbers + at, numbers + until, sums);
-          continue;
-        }
-        for (int64_t i = at; i < until; ++i) sums[i - at] += numbers[i];
+      const float* const first = numbers_of(0, at);
+      if (all.size() == 1) {
+        std::copy(first, first + count, sums);
+      } else {
+        const float* const second = numbers_of(1, at);
+        for (int64_t i = 0; i < count; ++i) sums[i] = first[i] + second[i];
+      }
+      for (size_t rank = 2; rank < all.size(); ++rank) {
+        const float* const more = numbers_of(rank, at);
+        for (int64_t i = 0; i < count; ++i) sums[i] += more[i];
       }
       if (end.bias != nullptr) {
-        for (int64_t i = at; i < until; ++i) sums[i - at] += end.bias[i % end.width];
+        for (int64_t i = 0; i < count; ++i) sums[i] += end.bias[(at + i) % end.width];
       }
       if (end.addend != nullptr) {
-        for (int64_t i = at; i < until; ++i) sums[i - at] += end.addend[i];
+        for (int64_t i = 0; i < count; ++i) out[at + i] = sums[i] + end.addend[at + i];
+      } else {
+        std::copy(sums, sums + count, out + at);
       }
-      std::copy(sums, sums + (until - at), out + at);
     }
   }
 
