@@ -2,6 +2,7 @@
 // softmax(Q K^T * scale + masks) V, for many heads at once.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "core/scratch_vector.h"
@@ -12,7 +13,7 @@
 namespace oort {
 
 /// The matrices of one operand: matrix i begins at data + offsets[i], its rows are `row` apart and
-/// their elements side by side. T is float or double.
+/// their elements side by side. T is float or double, or on a GPU one of 16 bits.
 template <typename T>
 struct AttentionOperand {
   const T* data = nullptr;
@@ -37,7 +38,7 @@ struct AttentionProblem {
   int64_t queries = 0, keys = 0, dim = 0, value_dim = 0;
   AttentionOperand<T> q, k, v;
   ScratchVector<AttentionMask<T>> masks;
-  T scale = 1;
+  std::conditional_t<std::is_same_v<T, double>, double, float> scale = 1;
   bool causal = false;  ///< query i sees keys 0 … i
   /// What a query gives that may see nothing: zeros, or the NaN of a plain softmax.
   bool zero_if_masked = false;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Attention in f32, in the manner of FlashAttention (Dao et al. 2022): a thread block takes a few
-// queries and walks over tiles of keys with an online softmax.
+// Attention that computes in f32, in the manner of FlashAttention (Dao et al. 2022): a thread block
+// takes a few queries and walks over tiles of keys with an online softmax.
 #include "layers/attention/device_attention.h"
 
 #include <algorithm>
 
+#include "cuda/epilogue.cuh"
 #include "cuda/launch.h"
 
 namespace oort {
@@ -18,10 +19,11 @@ constexpr int64_t kMatricesAtOnce = 256;
 
 /// The addresses of the matrices are passed by value, because a recorded CUDA graph must not read
 /// host memory.
+template <typename T>
 struct AttentionBatch {
-  const float *q, *k, *v, *numbers;
+  const T *q, *k, *v, *numbers;
   const uint8_t* flags;
-  float* output;
+  T* output;
   int queries, keys, dim, value_dim;
   int64_t q_row, k_row, v_row, output_row, mask_row, mask_column;
   float scale;
@@ -45,17 +47,19 @@ __device__ float WarpSum(float value) {
   return value;
 }
 
-__device__ float Masked(const AttentionBatch& b, int matrix, int query, int key, float score) {
+template <typename T>
+__device__ float Masked(const AttentionBatch<T>& b, int matrix, int query, int key, float score) {
   const int64_t at = b.mask_at[matrix] + query * b.mask_row + key * b.mask_column;
-  if (b.numbers != nullptr) return score + b.numbers[at];
+  if (b.numbers != nullptr) return score + ToFloat(b.numbers[at]);
   if (b.flags != nullptr && b.flags[at] == 0) return -INFINITY;
   return score;
 }
 
 /// Shared memory holds queries, then keys padded by one column (against bank conflicts), then
 /// values.
+template <typename T>
 __global__ void __launch_bounds__(32 * kWarps)
-    AttentionKernel(const __grid_constant__ AttentionBatch b) {
+    AttentionKernel(const __grid_constant__ AttentionBatch<T> b) {
   extern __shared__ float attention_memory[];
   const int key_step = b.dim + 1;
   float* const queries = attention_memory;
@@ -64,10 +68,10 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int matrix = blockIdx.y, first = blockIdx.x * kBlockQueries;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
-  const float* const q = b.q + b.q_at[matrix];
+  const T* const q = b.q + b.q_at[matrix];
   for (int i = threadIdx.x; i < kBlockQueries * b.dim; i += blockDim.x) {
     const int row = first + i / b.dim;
-    queries[i] = row < b.queries ? q[row * b.q_row + i % b.dim] * b.scale : 0.0f;
+    queries[i] = row < b.queries ? ToFloat(q[row * b.q_row + i % b.dim]) * b.scale : 0.0f;
   }
   float most[kQueriesPerWarp], sum[kQueriesPerWarp], result[kQueriesPerWarp][kLaneColumns] = {};
 #pragma unroll
@@ -81,11 +85,12 @@ __global__ void __launch_bounds__(32 * kWarps)
     for (int i = threadIdx.x; i < kTileKeys * b.dim; i += blockDim.x) {
       const int row = i / b.dim, key = begin + row;
       keys[row * key_step + i % b.dim] =
-          key < b.keys ? b.k[b.k_at[matrix] + key * b.k_row + i % b.dim] : 0.0f;
+          key < b.keys ? ToFloat(b.k[b.k_at[matrix] + key * b.k_row + i % b.dim]) : 0.0f;
     }
     for (int i = threadIdx.x; i < kTileKeys * b.value_dim; i += blockDim.x) {
       const int key = begin + i / b.value_dim;
-      values[i] = key < b.keys ? b.v[b.v_at[matrix] + key * b.v_row + i % b.value_dim] : 0.0f;
+      values[i] =
+          key < b.keys ? ToFloat(b.v[b.v_at[matrix] + key * b.v_row + i % b.value_dim]) : 0.0f;
     }
     __syncthreads();
 #pragma unroll
@@ -122,15 +127,30 @@ __global__ void __launch_bounds__(32 * kWarps)
     const int query = first + warp * kQueriesPerWarp + i;
     if (query >= b.queries) continue;
     const bool nothing = most[i] == -INFINITY;
-    float* const out = b.output + b.output_at[matrix] + query * b.output_row;
+    T* const out = b.output + b.output_at[matrix] + query * b.output_row;
 #pragma unroll
     for (int c = 0; c < kLaneColumns; ++c) {
       const int column = c * 32 + lane;
       if (column >= b.value_dim) continue;
-      out[column] = nothing ? (b.zero_if_masked ? 0.0f : NAN) : result[i][c] / sum[i];
+      const float value = nothing ? (b.zero_if_masked ? 0.0f : NAN) : result[i][c] / sum[i];
+      out[column] = FromFloat<T>(value);
     }
   }
 }
+
+/// What CUDA calls an element.
+template <typename T>
+struct ElementOf {
+  using Type = float;
+};
+template <>
+struct ElementOf<Half> {
+  using Type = __half;
+};
+template <>
+struct ElementOf<BFloat16> {
+  using Type = __nv_bfloat16;
+};
 
 void FillOffsets(const ScratchVector<int64_t>& from, int64_t first, int64_t count, int64_t* to) {
   if (from.empty()) return;
@@ -139,16 +159,19 @@ void FillOffsets(const ScratchVector<int64_t>& from, int64_t first, int64_t coun
 
 }  // namespace
 
-void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<float>& problem) {
+template <typename T>
+void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<T>& problem) {
   if (problem.count == 0 || problem.queries == 0 || problem.value_dim == 0) return;
   if (problem.queries > INT32_MAX || problem.keys > INT32_MAX) {
     throw Error(ErrorCode::kUnsupported, "sequences are too long for the GPU");
   }
-  AttentionBatch batch{};
-  batch.q = problem.q.data;
-  batch.k = problem.k.data;
-  batch.v = problem.v.data;
-  batch.output = problem.output;
+  using Element = typename ElementOf<T>::Type;
+  const auto on_device = [](const T* data) { return reinterpret_cast<const Element*>(data); };
+  AttentionBatch<Element> batch{};
+  batch.q = on_device(problem.q.data);
+  batch.k = on_device(problem.k.data);
+  batch.v = on_device(problem.v.data);
+  batch.output = reinterpret_cast<Element*>(problem.output);
   batch.queries = static_cast<int>(problem.queries);
   batch.keys = static_cast<int>(problem.keys);
   batch.dim = static_cast<int>(problem.dim);
@@ -160,9 +183,9 @@ void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<float>& prob
   batch.scale = problem.scale;
   batch.causal = problem.causal;
   batch.zero_if_masked = problem.zero_if_masked;
-  const AttentionMask<float>* mask = problem.masks.empty() ? nullptr : &problem.masks[0];
+  const AttentionMask<T>* mask = problem.masks.empty() ? nullptr : &problem.masks[0];
   if (mask != nullptr) {
-    batch.numbers = mask->numbers;
+    batch.numbers = on_device(mask->numbers);
     batch.flags = mask->flags;
     batch.mask_row = mask->row;
     batch.mask_column = mask->column;
@@ -181,8 +204,12 @@ void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<float>& prob
     cuda::Launch(
         stream,
         {dim3(tiles, static_cast<unsigned>(count)), dim3(32 * kWarps), floats * sizeof(float)},
-        &AttentionKernel, batch);
+        &AttentionKernel<Element>, batch);
   }
 }
+
+template void AttentionOnDevice(cuda::Stream&, const AttentionProblem<float>&);
+template void AttentionOnDevice(cuda::Stream&, const AttentionProblem<Half>&);
+template void AttentionOnDevice(cuda::Stream&, const AttentionProblem<BFloat16>&);
 
 }  // namespace oort

@@ -419,6 +419,41 @@ TEST_F(CudaOperators, MultiheadAttention) {
              {random({2, 7, 24}, 5), random({7, 7}, 6)}, 1, weights, tolerance);
 }
 
+TEST_F(CudaOperators, JointAttention) {
+  for (const Shape& shape :
+       {Shape{50, 72}, Shape{2, 33, 72}, Shape{2, 3, 7, 768}, Shape{0, 5, 72}}) {
+    ExpectSame("oort.JointAttention", "heads=4", {RandomTensor(DType::kF32, shape, 1, -1, 1)});
+  }
+}
+
+TEST_F(CudaOperators, MultiheadAttentionIn16Bits) {
+  const auto random = [](Shape shape, uint64_t seed, double most) {
+    return RandomTensor(DType::kF32, shape, seed, -most, most);
+  };
+  const std::map<std::string, Tensor> weights = {{"in_proj_weight", random({192, 64}, 1, 0.2)},
+                                                 {"in_proj_bias", random({192}, 2, 0.2)},
+                                                 {"out_proj.weight", random({64, 64}, 3, 0.2)},
+                                                 {"out_proj.bias", random({64}, 4, 0.2)}};
+  const Tensor input = random({3, 50, 64}, 5, 1);
+  const Graph graph =
+      MakeGraph("nn.MultiheadAttention", "num_heads=4 batch_first=True", {input}, 1, weights);
+  const Tensor want = Session(RuntimeGraph::Build(graph)).Forward({input})[0];
+  for (const Precision precision : {Precision::kF16, Precision::kBF16}) {
+    LoadOptions options;
+    options.device = Device::Cuda(0);
+    options.precision = precision;
+    const auto built = RuntimeGraph::Build(graph, options);
+    Session session(built);
+    for (int run = 0; run < 4; ++run) {  // the third replays what was recorded
+      const double most = precision == Precision::kF16 ? 4e-3 : 3e-2;
+      testing::ExpectNear(session.Forward({input})[0], want, {0, most});
+    }
+    for (const Operator& op : built->graph().operators) {
+      EXPECT_NE(op.type, "nn.MultiheadAttention");
+    }
+  }
+}
+
 TEST_F(CudaOperators, MultiheadAttentionKeepsNoWeightsOnTheHost) {
   const std::map<std::string, Tensor> weights = {
       {"in_proj_weight", RandomTensor(DType::kF32, {768, 256}, 1)},

@@ -31,6 +31,7 @@ std::span<const Pass> Passes() {
       {"flatten-tuples", FlattenTuples},
       {"dead-code", RemoveDeadCode},
       {"fold-constants", FoldConstants},
+      {"expand-multihead", ExpandMultihead},
       {"merge-common", MergeCommon},
       {"merge-permutations", MergePermutations},
       {"fuse-conv-batchnorm", FuseConvBatchNorm},

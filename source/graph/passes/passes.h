@@ -66,6 +66,8 @@ void DynamicLinear(Graph& graph, const PassContext& context);
 /// Puts the parts of operators that are made of others into their places, where constants tell
 /// which parts these are.
 void DecomposeOperators(Graph& graph, const PassContext& context);
+/// nn.MultiheadAttention to its own input becomes products and oort.JointAttention, on a GPU.
+void ExpandMultihead(Graph& graph, const PassContext& context);
 /// torch.as_strided counts in the memory of its input, which in torch may be that of an operand
 /// before transpositions; gives it that operand.
 void ReadStorage(Graph& graph, const PassContext& context);
