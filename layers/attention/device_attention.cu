@@ -50,7 +50,7 @@ __device__ float WarpSum(float value) {
 template <typename T>
 __device__ float Masked(const AttentionBatch<T>& b, int matrix, int query, int key, float score) {
   const int64_t at = b.mask_at[matrix] + query * b.mask_row + key * b.mask_column;
-  if (b.numbers != nullptr) return score + ToFloat(b.numbers[at]);
+  if (b.numbers != nullptr) return score + cuda::ToFloat(b.numbers[at]);
   if (b.flags != nullptr && b.flags[at] == 0) return -INFINITY;
   return score;
 }
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const T* const q = b.q + b.q_at[matrix];
   for (int i = threadIdx.x; i < kBlockQueries * b.dim; i += blockDim.x) {
     const int row = first + i / b.dim;
-    queries[i] = row < b.queries ? ToFloat(q[row * b.q_row + i % b.dim]) * b.scale : 0.0f;
+    queries[i] = row < b.queries ? cuda::ToFloat(q[row * b.q_row + i % b.dim]) * b.scale : 0.0f;
   }
   float most[kQueriesPerWarp], sum[kQueriesPerWarp], result[kQueriesPerWarp][kLaneColumns] = {};
 #pragma unroll
@@ -85,12 +85,13 @@ __global__ void __launch_bounds__(32 * kWarps)
     for (int i = threadIdx.x; i < kTileKeys * b.dim; i += blockDim.x) {
       const int row = i / b.dim, key = begin + row;
       keys[row * key_step + i % b.dim] =
-          key < b.keys ? ToFloat(b.k[b.k_at[matrix] + key * b.k_row + i % b.dim]) : 0.0f;
+          key < b.keys ? cuda::ToFloat(b.k[b.k_at[matrix] + key * b.k_row + i % b.dim]) : 0.0f;
     }
     for (int i = threadIdx.x; i < kTileKeys * b.value_dim; i += blockDim.x) {
       const int key = begin + i / b.value_dim;
-      values[i] =
-          key < b.keys ? ToFloat(b.v[b.v_at[matrix] + key * b.v_row + i % b.value_dim]) : 0.0f;
+      values[i] = key < b.keys
+                      ? cuda::ToFloat(b.v[b.v_at[matrix] + key * b.v_row + i % b.value_dim])
+                      : 0.0f;
     }
     __syncthreads();
 #pragma unroll
@@ -133,7 +134,7 @@ __global__ void __launch_bounds__(32 * kWarps)
       const int column = c * 32 + lane;
       if (column >= b.value_dim) continue;
       const float value = nothing ? (b.zero_if_masked ? 0.0f : NAN) : result[i][c] / sum[i];
-      out[column] = FromFloat<T>(value);
+      out[column] = cuda::FromFloat<T>(value);
     }
   }
 }

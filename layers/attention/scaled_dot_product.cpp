@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/checked.h"
+#include "core/dispatch.h"
 #include "layers/attention/attention_core.h"
 #include "layers/attention/device_attention.h"
 #include "layers/composite/float_dtypes.h"
@@ -64,8 +65,8 @@ struct MatrixStack {
   }
 };
 
-/// In f32 or f64. As F.scaled_dot_product_attention, or with the additions that passes make use
-/// of.
+/// In f32 or f64, on a GPU in f32 or 16 bits. As F.scaled_dot_product_attention, or with the
+/// additions that passes make use of.
 template <typename T>
 class ScaledDotProduct final : public Layer {
  public:
@@ -116,16 +117,21 @@ class ScaledDotProduct final : public Layer {
     const MatrixStack output = MatrixStack::Of(OutputShape(sizes), output_heads_last_);
     problem.output_row = output.row;
     problem.output_offsets = output.Offsets(sizes.stack, 1);
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (!std::is_same_v<T, double>) {
       if (context.stream() != nullptr) return AttentionOnDevice(*context.stream(), problem);
     }
-    RunAttention(kernels_, problem, context.threads(), context.workspace<T>());
+    if constexpr (!kIsHalf<T>) {
+      RunAttention(kernels_, problem, context.threads(), context.workspace<T>());
+    }
   }
 
   size_t Workspace(const Args& args, int threads) const override {
-    if (on_device_) return 0;
-    const int64_t floats = AttentionWorkspace(kernels_, ProblemOf(SizesOf(args)), threads);
-    return CheckedMultiply(static_cast<size_t>(floats), sizeof(T));
+    if constexpr (!kIsHalf<T>) {
+      if (on_device_) return 0;
+      const int64_t floats = AttentionWorkspace(kernels_, ProblemOf(SizesOf(args)), threads);
+      return CheckedMultiply(static_cast<size_t>(floats), sizeof(T));
+    }
+    return 0;
   }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
@@ -146,15 +152,16 @@ class ScaledDotProduct final : public Layer {
   /// What the kernel of the GPU lacks.
   void CheckOnDevice(const Args& args, const Sizes& sizes) const {
     for (int arg : {q_, k_, v_}) {
-      if (args.tensor(arg).dtype() == DType::kF32) continue;
-      throw Error(ErrorCode::kUnsupported, "attention on the GPU is of f32");
+      if (args.tensor(arg).dtype() == kDTypeOf<T>) continue;
+      throw Error(ErrorCode::kUnsupported,
+                  "attention on the GPU is of f32, f16 or bf16, and query, key and value alike");
     }
     if (std::max(sizes.q.width, sizes.v.width) > kDeviceAttentionWidth) {
       throw Error(ErrorCode::kUnsupported, "heads are too wide for the GPU");
     }
     if (!args.Has(mask_)) return;
     const DType mask = args.tensor(mask_).dtype();
-    if (mask == DType::kF32 || (mask == DType::kBool && !plain_)) return;
+    if (mask == kDTypeOf<T> || (mask == DType::kBool && !plain_)) return;
     throw Error(ErrorCode::kUnsupported, "no mask of " + std::string(Name(mask)) + " on the GPU");
   }
 
@@ -278,8 +285,8 @@ class ScaledDotProduct final : public Layer {
     problem.keys = sizes.k.length;
     problem.dim = sizes.q.width;
     problem.value_dim = sizes.v.width;
-    problem.scale =
-        static_cast<T>(scale_.value_or(1 / std::sqrt(static_cast<double>(problem.dim))));
+    problem.scale = static_cast<decltype(problem.scale)>(
+        scale_.value_or(1 / std::sqrt(static_cast<double>(problem.dim))));
     problem.causal = causal_;
     problem.zero_if_masked = !plain_;
     return problem;
@@ -298,15 +305,21 @@ class ScaledDotProduct final : public Layer {
 /// For the GPU; what was traced in another dtype stays on the CPU.
 std::unique_ptr<Layer> CreateOnDevice(const LayerInit& init) {
   const size_t tensors = std::min<size_t>(3, init.inputs().size());
+  const DType dtype = init.inputs()[0]->dtype;
   for (size_t i = 0; i < tensors; ++i) {
     const Operand& input = *init.inputs()[i];
     const bool wide = input.has_shape && input.shape.rank() > 0 &&
                       input.shape[input.shape.rank() - 1] > kDeviceAttentionWidth;
-    if (input.dtype != DType::kF32 || wide) {
-      throw Error(ErrorCode::kUnsupported, "is not of f32, or its heads are too wide");
+    if (input.dtype != dtype || wide) {
+      throw Error(ErrorCode::kUnsupported, "has operands of two dtypes, or its heads are too wide");
     }
   }
-  return std::make_unique<ScaledDotProduct<float>>(init);
+  switch (dtype) {
+    case DType::kF32: return std::make_unique<ScaledDotProduct<float>>(init);
+    case DType::kF16: return std::make_unique<ScaledDotProduct<Half>>(init);
+    case DType::kBF16: return std::make_unique<ScaledDotProduct<BFloat16>>(init);
+    default: throw Error(ErrorCode::kUnsupported, "is of " + std::string(Name(dtype)));
+  }
 }
 
 }  // namespace

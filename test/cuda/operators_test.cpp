@@ -426,6 +426,22 @@ TEST_F(CudaOperators, JointAttention) {
   }
 }
 
+TEST_F(CudaOperators, AttentionIn16Bits) {
+  const auto random = [](DType dtype, Shape shape, uint64_t seed) {
+    return RandomTensor(dtype, shape, seed, -1, 1);
+  };
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    const Tolerance tolerance = {dtype == DType::kF16 ? 2e-3 : 2e-2, 0};
+    const Tensor q = random(dtype, {2, 3, 33, 40}, 1), k = random(dtype, {2, 3, 50, 40}, 2);
+    const Tensor v = random(dtype, {2, 3, 50, 24}, 3);
+    ExpectSame("F.scaled_dot_product_attention", "", {q, k, v}, 1, {}, tolerance);
+    ExpectSame("F.scaled_dot_product_attention", "is_causal=True", {q, k, v}, 1, {}, tolerance);
+    ExpectSame("F.scaled_dot_product_attention", "", {q, k, v, random(dtype, {33, 50}, 4)}, 1, {},
+               tolerance);
+    ExpectSame("oort.JointAttention", "heads=4", {random(dtype, {2, 50, 72}, 5)}, 1, {}, tolerance);
+  }
+}
+
 TEST_F(CudaOperators, MultiheadAttentionIn16Bits) {
   const auto random = [](Shape shape, uint64_t seed, double most) {
     return RandomTensor(DType::kF32, shape, seed, -most, most);
