@@ -145,7 +145,7 @@ class DecoderRunner {
   std::unique_ptr<cuda::Stream> block_copies_;  // where the cache is, likewise
   Session session_;
   std::unique_ptr<cuda::TokenDrawer> drawer_;  // in the session's stream, likewise
-  uint32_t rank_runner_ = 0;  // by which other ranks know this one
+  uint32_t rank_runner_ = 0;                   // by which other ranks know this one
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;
   std::vector<SequenceSlice> slices_;

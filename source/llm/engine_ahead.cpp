@@ -52,8 +52,8 @@ StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation
   StepRows result;
   for (size_t i = 0; i < rows.size(); ++i) {
     // Rows of one answer are for one token after another.
-    const bool has_others = (i > 0 && rows[i] == rows[i - 1]) ||
-                            (i + 1 < rows.size() && rows[i] == rows[i + 1]);
+    const bool has_others =
+        (i > 0 && rows[i] == rows[i - 1]) || (i + 1 < rows.size() && rows[i] == rows[i + 1]);
     if (rows[i]->needs_logits() || (has_others && rows[i]->awaits_tokens())) {
       result.with_logits.push_back(static_cast<int32_t>(i));
     }
@@ -68,7 +68,9 @@ StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation
     int64_t ahead = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
       ahead = i > 0 && rows[i] == rows[i - 1] ? ahead + 1 : 0;
-      if (std::ranges::binary_search(result.with_logits, static_cast<int32_t>(i)) || rows[i]->picks_argmax()) continue;
+      if (std::ranges::binary_search(result.with_logits, static_cast<int32_t>(i)) ||
+          rows[i]->picks_argmax())
+        continue;
       if (const auto draw = DrawOf(*rows[i], i, ahead)) draws.push_back(*draw);
     }
     runner.DrawRows(draws);

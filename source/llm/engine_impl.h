@@ -42,8 +42,8 @@ struct StepRows {
   }
   /// What was told of a row; null where nothing was.
   const cuda::DrawReport* ReportOf(size_t row) const {
-    const auto found = std::ranges::lower_bound(reports, static_cast<int32_t>(row), {},
-                                                &cuda::DrawReport::row);
+    const auto found =
+        std::ranges::lower_bound(reports, static_cast<int32_t>(row), {}, &cuda::DrawReport::row);
     const bool is_there = found != reports.end() && found->row == static_cast<int32_t>(row);
     return is_there ? &*found : nullptr;
   }

@@ -200,7 +200,8 @@ TEST_F(CudaDraw, LogProbabilitiesAreTheSamplers) {
         SamplingOptions options{.temperature = 1, .frequency_penalty = 1, .top_logprobs = top};
         const std::vector<int32_t> before = {5, 5, 6};
         EXPECT_EQ(SameShare(logits, options), 1) << count << ", " << top;
-        EXPECT_EQ(SameShare(logits, options, MasksFor(logits, 3), before), 1) << count << ", " << top;
+        EXPECT_EQ(SameShare(logits, options, MasksFor(logits, 3), before), 1)
+            << count << ", " << top;
         options.temperature = 0;
         EXPECT_EQ(SameShare(logits, options, {}, before), 1) << count << ", " << top;
       }
@@ -285,7 +286,8 @@ TEST_F(CudaDraw, StepsOfAllKindsOfRowsGiveWhatTheHostPicks) {
     made.ignore_end = true;
     made.sampling.seed = i;
     if (i % 3 > 0) made.sampling.temperature = 0.9f;
-    if (i % 4 == 1) made.constraint = std::make_shared<TurningConstraint>(static_cast<int>(2 + i % 5));
+    if (i % 4 == 1)
+      made.constraint = std::make_shared<TurningConstraint>(static_cast<int>(2 + i % 5));
     if (i % 5 == 2) made.sampling.repetition_penalty = 1.3f;
     if (i % 7 == 3) made.sampling.logit_bias = {{4, 2.0f}, {7, -3.0f}};
     return made;

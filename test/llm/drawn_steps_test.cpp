@@ -243,7 +243,7 @@ TEST(DrawnSteps, AStepBeginsBeforeItsDrawsAreKnown) {
   ASSERT_TRUE(runner.can_run_ahead());
   CachedSequence ahead[2], alone[2];
   const std::vector<int32_t> prompts[2] = {{3}, {17}};
-  const auto items = [&](CachedSequence (&sequences)[2], const std::vector<int32_t> (&tokens)[2]) {
+  const auto items = [&](CachedSequence(&sequences)[2], const std::vector<int32_t>(&tokens)[2]) {
     return std::array<StepItem, 2>{StepItem{&sequences[0], tokens[0]},
                                    StepItem{&sequences[1], tokens[1]}};
   };
@@ -275,7 +275,6 @@ TEST(DrawnSteps, AStepBeginsBeforeItsDrawsAreKnown) {
   runner.BeginStep(items(alone, next), false);
   runner.Drop();
   EXPECT_EQ(alone[0].length, 2);
-
 }
 
 }  // namespace

@@ -36,8 +36,7 @@ class HostDrawer final : public cuda::TokenDrawer {
     reports.clear();
     const size_t count = static_cast<size_t>(logits.dim(1));
     for (const cuda::TokenDraw& draw : draws) {
-      const auto row =
-          logits.span<float>().subspan(static_cast<size_t>(draw.row) * count, count);
+      const auto row = logits.span<float>().subspan(static_cast<size_t>(draw.row) * count, count);
       const int32_t token = TokenOf(row, draw);
       tokens[draw.row] = token;
       reports.push_back(draw.reported < 0 || token < 0 ? cuda::DrawReport{.row = draw.row}
@@ -107,7 +106,8 @@ class HostDrawer final : public cuda::TokenDrawer {
     const std::vector<size_t> ranks = Ranked(row);
     cuda::DrawReport report{.row = draw.row, .max = row[ranks[0]], .weights = 0};
     report.drawn = row[static_cast<size_t>(token)];
-    for (const float logit : row) report.weights += std::exp(static_cast<double>(logit - report.max));
+    for (const float logit : row)
+      report.weights += std::exp(static_cast<double>(logit - report.max));
     report.count = static_cast<int32_t>(std::min(ranks.size(), static_cast<size_t>(draw.reported)));
     for (size_t i = 0; i < static_cast<size_t>(report.count); ++i) {
       // In any order.

@@ -110,7 +110,7 @@ struct Sampler::State {
   const SamplingKernels& kernels = SamplingKernelsFor(DefaultIsa());
   RandomSeries random;
   int64_t drawn = 0;
-  std::unordered_map<int32_t, int64_t> seen;  ///< how often in the answer; 0: in the prompt
+  std::unordered_map<int32_t, int64_t> seen;      ///< how often in the answer; 0: in the prompt
   std::vector<std::pair<int32_t, float>> biases;  ///< of the options, by token, no token twice
   std::vector<LogitChange> changes;
   std::vector<float> adjusted, weights, kept;
@@ -164,13 +164,14 @@ LogitChange Sampler::State::ChangeOf(int32_t token, float bias, int64_t times) c
 void Sampler::State::FindChanges(size_t size, std::vector<LogitChange>& found) const {
   found.clear();
   if (!biases.empty() && static_cast<size_t>(biases.back().first) >= size) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "logit_bias names token " + std::to_string(biases.back().first) +
-                    ", but there are only " + std::to_string(size));
+    throw Error(ErrorCode::kInvalidArgument, "logit_bias names token " +
+                                                 std::to_string(biases.back().first) +
+                                                 ", but there are only " + std::to_string(size));
   }
   for (const auto& [token, bias] : biases) {
     const auto at = seen.find(token);
-    found.push_back(at == seen.end() ? LogitChange{token, bias} : ChangeOf(token, bias, at->second));
+    found.push_back(at == seen.end() ? LogitChange{token, bias}
+                                     : ChangeOf(token, bias, at->second));
   }
   if (!DependsOnTokens(options)) return;
   for (const auto& [token, times] : seen) {

@@ -412,9 +412,9 @@ __device__ void ReportRow(const Row& row, int32_t token, int wanted, DrawReport&
 }
 
 /// A block a draw.
-__global__ void __launch_bounds__(kThreads) DrawKernel(float* all, int count,
-                                                       const DeviceDraw* draws, int32_t* tokens,
-                                                       DrawReport* reports) {
+__global__ void __launch_bounds__(kThreads)
+    DrawKernel(float* all, int count, const DeviceDraw* draws, int32_t* tokens,
+               DrawReport* reports) {
   extern __shared__ __align__(16) unsigned char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
   const DeviceDraw draw = draws[blockIdx.x];
