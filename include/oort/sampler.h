@@ -29,6 +29,8 @@ struct SamplingOptions {
   int top_logprobs = -1;
 };
 
+struct LogitChange;
+
 struct TokenLogprob {
   int32_t token = 0;
   float logprob = 0;
@@ -78,6 +80,8 @@ class Sampler {
 
  private:
   friend SampledToken LogprobOf(std::span<const float> logits, int32_t token, int top);
+  friend void FindLogitChanges(const Sampler& sampler, size_t vocabulary,
+                               std::vector<LogitChange>& changes);
   struct State;
   std::unique_ptr<State> state_;
 };

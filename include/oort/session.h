@@ -103,6 +103,9 @@ class Session {
 
   const RuntimeGraph& graph() const;
   int threads() const;
+  /// Where a GPU's work is enqueued: what is enqueued there, too, comes behind the Forwards so far
+  /// and before those to come. Null on the CPU.
+  cuda::Stream* stream() const;
   /// Bytes that this session holds for activations, on all devices.
   size_t memory() const;
 

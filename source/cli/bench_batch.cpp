@@ -27,25 +27,30 @@ struct BatchRates {
   double limit = 0;                ///< of decode: what the machine allows
 };
 
-GenerateRequest BatchRequest(const BatchArguments& options, int64_t vocabulary, int64_t index) {
-  GenerateRequest request;
+GenerateRequest BatchRequest(const BatchArguments& options, const GenerateRequest& like,
+                             int64_t vocabulary, int64_t index) {
+  GenerateRequest request = like;
+  request.sampling.seed = static_cast<uint64_t>(index);
   for (int64_t i = 0; i < options.prompt_tokens; ++i) {
     request.prompt.push_back(static_cast<int32_t>((index * 7919 + i * 31 + 1) % vocabulary));
   }
-  request.max_tokens = options.new_tokens + 1;
-  request.ignore_end = true;
   return request;
 }
 
 /// All requests of one round, and what their callbacks count.
 class BatchRound {
  public:
-  BatchRound(Engine& engine, const BatchArguments& options, int64_t batch, int64_t first)
-      : engine_(engine), batch_(batch), new_tokens_(options.new_tokens), answered_(Size(batch)) {
+  BatchRound(Engine& engine, const BatchArguments& options, const GenerateRequest& like,
+             int64_t batch, int64_t first)
+      : engine_(engine),
+        batch_(batch),
+        new_tokens_(options.new_tokens),
+        has_form_(like.constraint != nullptr),
+        answered_(Size(batch)) {
     const int64_t vocabulary = engine.model().info().vocabulary;
     start_ = BatchClock::now();
     for (int64_t i = 0; i < batch; ++i) {
-      GenerateRequest request = BatchRequest(options, vocabulary, first + i);
+      GenerateRequest request = BatchRequest(options, like, vocabulary, first + i);
       request.on_piece = [this, i](const GeneratedPiece&) { return Count(i); };
       ids_.push_back(engine.Submit(std::move(request)));
     }
@@ -77,7 +82,9 @@ class BatchRound {
     }
     std::vector<double> first;
     for (int64_t id : ids_) {
-      first.push_back(1e3 * engine_.Take(id).value().timings.first_token_seconds);
+      const GenerateResult result = engine_.Take(id).value();
+      if (has_form_) CheckLength(result, new_tokens_);
+      first.push_back(1e3 * result.timings.first_token_seconds);
     }
     rates.first_ms.push_back(Median(first));
   }
@@ -94,6 +101,7 @@ class BatchRound {
 
   Engine& engine_;
   int64_t batch_, new_tokens_;
+  bool has_form_;
   std::vector<int64_t> answered_, ids_;
   int64_t begun_ = 0, ended_ = 0, tokens_ = 0;
   double rate_ = 0;
@@ -127,13 +135,14 @@ BatchRates MeasureBatch(const std::shared_ptr<const LanguageModel>& model, Engin
   with.reuse_prefixes = false;
   with.deterministic = options.deterministic;
   Engine engine(model, with);
+  const GenerateRequest like = options.pick.Request(*model, options.new_tokens);
   BatchRates rates;
   rates.batch = batch;
   // One round before those that count: memory is touched, plans are made and runs recorded.
   BatchRates ignored;
-  BatchRound(engine, options, batch, 0).Run(ignored);
+  BatchRound(engine, options, like, batch, 0).Run(ignored);
   for (int round = 1; round <= options.rounds; ++round) {
-    BatchRound(engine, options, batch, round * batch).Run(rates);
+    BatchRound(engine, options, like, batch, round * batch).Run(rates);
   }
   return rates;
 }
@@ -170,6 +179,35 @@ void PrintTable(const std::vector<BatchRates>& all) {
 
 }  // namespace
 
+void PickArguments::Add(CLI::App& app) {
+  app.add_option("--temperature", sampling.temperature,
+                 "0: always the most probable token (argmax); else draws")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 100.0));
+  app.add_option("--logprobs", sampling.top_logprobs,
+                 "Log-probabilities of each token and of so many others (-1: none)")
+      ->capture_default_str()
+      ->check(CLI::Range(-1, 1024));
+  form.Add(app);
+}
+
+GenerateRequest PickArguments::Request(const LanguageModel& model, int64_t new_tokens) const {
+  GenerateRequest request;
+  // The prompt gives the first token; each of the others is a step.
+  request.max_tokens = new_tokens + 1;
+  request.ignore_end = true;
+  request.sampling = sampling;
+  request.constraint = form.Compile(model);
+  return request;
+}
+
+void CheckLength(const GenerateResult& result, int64_t new_tokens) {
+  if (std::ssize(result.tokens) > new_tokens) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "an answer was complete with " + std::to_string(result.tokens.size()) +
+                  " tokens: give a form that goes on, or fewer --new-tokens");
+}
+
 limits::Machine MachineOf(Device device, int threads) {
   if (device.type == DeviceType::kCpu) return limits::MeasureThisMachine(threads);
   const cuda::Roofs roofs = cuda::MeasureRoofs(device.index);
@@ -200,6 +238,8 @@ int BenchBatches(const LanguageOptions& language, const BatchArguments& options)
                    {"threads", threads},
                    {"prompt_tokens", options.prompt_tokens},
                    {"new_tokens", options.new_tokens},
+                   {"temperature", options.pick.sampling.temperature},
+                   {"has_form", options.pick.form.Spec().has_value()},
                    {"bandwidth", machine.bandwidth},
                    {"flops", machine.flops}};
     if (rows.size() == 1) {

@@ -12,6 +12,7 @@ struct BenchLlmArguments {
   LanguageOptions language;
   int64_t prompt_tokens = 128, new_tokens = 64;
   std::vector<int64_t> batches = {1};
+  PickArguments pick;
   bool deterministic = false;
   int rounds = 3;
   bool json = false;
@@ -25,17 +26,15 @@ struct Rates {
 
 /// One round before those that count: memory is touched and plans are made.
 Rates MeasureRates(Engine& engine, const BenchLlmArguments& options) {
-  GenerateRequest request;
+  GenerateRequest request = options.pick.Request(engine.model(), options.new_tokens);
   for (int64_t i = 0; i < options.prompt_tokens; ++i) {
     request.prompt.push_back(
         static_cast<int32_t>((1 + i % 100) % engine.model().info().vocabulary));
   }
-  // The prompt gives the first token; each of the others is a step.
-  request.max_tokens = options.new_tokens + 1;
-  request.ignore_end = true;
   Rates rates;
   for (int round = 0; round <= options.rounds; ++round) {
     const GenerateResult result = engine.Generate(request);
+    if (request.constraint) CheckLength(result, options.new_tokens);
     if (round == 0) continue;
     rates.prefill.push_back(PromptRate(request.prompt.size(), result));
     rates.decode.push_back(AnswerRate(result));
@@ -82,7 +81,7 @@ int BenchLlm(const BenchLlmArguments& options) {
   if (options.batches != std::vector<int64_t>{1}) {
     return BenchBatches(options.language,
                         {options.prompt_tokens, options.new_tokens, options.batches, options.rounds,
-                         options.deterministic, options.json});
+                         options.pick, options.deterministic, options.json});
   }
   const auto model = options.language.Load();
   EngineOptions engine_options = options.language.ForEngine(*model);
@@ -155,6 +154,7 @@ Action AddBenchLlm(CLI::App& app) {
       ->delimiter(',')
       ->type_name("N,…")
       ->check(CLI::Range(1, 4096));
+  options->pick.Add(app);
   app.add_flag("--deterministic", options->deterministic,
                "Of several at once: each is computed as it would be alone");
   app.add_option("--rounds", options->rounds, "Rounds, of which the median counts")

@@ -29,8 +29,9 @@ KvCache MakeKvCache(const LanguageModel& model, KvType type, int64_t tokens) {
                 "keys and values are kept as k6v4 on a CPU alone, and attention of this model runs "
                 "on a GPU: int8 and fp8 are what it has");
   }
-  // A GPU has one more, for rows that fill up a step.
-  const int64_t blocks = KvCache::BlocksFor(tokens) + (on_host ? 0 : 1);
+  // A GPU has one more, for rows that stand for nobody.
+  const bool has_spare = !on_host || cuda::TokenDrawerOverride::active();
+  const int64_t blocks = KvCache::BlocksFor(tokens) + (has_spare ? 1 : 0);
   const size_t bytes = KvCache::Bytes(shape, blocks);
   try {
     if (on_host) return {shape, blocks};
@@ -81,6 +82,8 @@ DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType 
       spare_block_(static_cast<int32_t>(pool_.blocks())),
       fast_batches_(fast_batches),
       made_on_(model_->facts().logits_device),
+      draws_(made_on_.type != DeviceType::kCpu || cuda::TokenDrawerOverride::active()),
+      tokens_stay_(table_ || cuda::TokenDrawerOverride::active()),
       session_(model_->graph(), {.threads = ThreadsOfRank(*model_, threads)}) {
   if (RankGroup* group = model_->rank_group().get()) {
     rank_runner_ = group->Open(type, cache_tokens, ThreadsOfRank(*model_, threads));
@@ -128,40 +131,6 @@ std::span<const int32_t> DecoderRunner::StepArgmax(std::span<const StepItem> ite
   return argmax_.span<int32_t>();
 }
 
-std::span<const int32_t> DecoderRunner::StepDrawn(std::span<const StepItem> items,
-                                                  std::span<const cuda::TokenDraw> draws,
-                                                  const RunOptions& options) {
-  if (!drawer_) drawer_ = std::make_unique<cuda::TokenDrawer>(made_on_.index);
-  Run(items, options, unseen_logits_, made_on_, Wanted::kLogits);
-  try {
-    // Rows for nobody come last.
-    const Shape drawn{static_cast<int64_t>(draws.size()), vocabulary()};
-    return drawer_->Draw(Tensor(DType::kF32, drawn, unseen_logits_.buffer()), draws);
-  } catch (...) {
-    TakeBack(items);
-    throw;
-  }
-}
-
-std::span<const float> DecoderRunner::DrawnLogits(std::span<const int32_t> rows) {
-  if (!copies_) copies_ = std::make_unique<cuda::Stream>(made_on_.index);
-  Fit(logits_, DType::kF32, {static_cast<int64_t>(rows.size()), vocabulary()}, Device::Cpu());
-  const size_t row_bytes = static_cast<size_t>(vocabulary()) * sizeof(float);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    copies_->CopyToHost(logits_.raw() + i * row_bytes,
-                        unseen_logits_.raw() + static_cast<size_t>(rows[i]) * row_bytes, row_bytes);
-  }
-  copies_->Synchronize();
-  return logits_.span<float>();
-}
-
-int32_t DecoderRunner::DrawAgain(int32_t row, const cuda::TokenDraw& draw) {
-  const size_t row_bytes = static_cast<size_t>(vocabulary()) * sizeof(float);
-  const Tensor logits(DType::kF32, {1, vocabulary()}, unseen_logits_.buffer(),
-                      unseen_logits_.offset() + static_cast<size_t>(row) * row_bytes);
-  return drawer_->Draw(logits, {&draw, 1})[0];
-}
-
 void DecoderRunner::CopyBlocks(std::span<const std::pair<int32_t, int32_t>> copies) {
   const Device device = cache_.device();
   const bool on_host = device.type == DeviceType::kCpu;
@@ -185,7 +154,8 @@ void DecoderRunner::Fit(Tensor& tensor, DType dtype, const Shape& shape, Device 
     if (where.type != DeviceType::kCpu) {
       buffer = cuda::AllocateDevice(bytes, where.index);
     } else {
-      buffer = table_ ? cuda::AllocatePinned(bytes) : AllocateHost(bytes);
+      const bool for_device = table_ || made_on_.type != DeviceType::kCpu;
+      buffer = for_device ? cuda::AllocatePinned(bytes) : AllocateHost(bytes);
     }
   }
   tensor = Tensor(dtype, shape, std::move(buffer));
@@ -204,11 +174,11 @@ void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& optio
   }
 }
 
-void DecoderRunner::BeginArgmax(std::span<const StepItem> items, bool continues) {
+void DecoderRunner::BeginStep(std::span<const StepItem> items, bool continues) {
   UnderWay& step = under_way_.emplace_back();
   try {
     for (const StepItem& item : items) {
-      if (item.sequence != nullptr) step.sequences.push_back(item.sequence);
+      if (item.sequence != nullptr) step.grown.emplace_back(item.sequence, std::ssize(item.tokens));
     }
     const Tensor tokens = continues ? picked_[(begun_ + 1) % 2] : Tensor();
     step.forward = Begin(items, {}, tokens, unseen_logits_, made_on_, picked_[begun_ % 2]);
@@ -219,26 +189,74 @@ void DecoderRunner::BeginArgmax(std::span<const StepItem> items, bool continues)
   ++begun_;
 }
 
-std::span<const int32_t> DecoderRunner::EndArgmax() {
-  const Tensor& picked = picked_[(begun_ - under_way_.size()) % 2];
+cuda::TokenDrawer& DecoderRunner::drawer() {
+  if (!drawer_) drawer_ = cuda::MakeTokenDrawer(session_.stream());
+  if (!drawer_) throw Error(ErrorCode::kInternal, "tokens are drawn where there is no device");
+  return *drawer_;
+}
+
+void DecoderRunner::DrawRows(std::span<const cuda::TokenDraw> draws) {
+  if (draws.empty()) return;
+  const size_t turn = (begun_ + 1) % 2;
+  drawer().Begin(turn, unseen_logits_, draws, picked_[turn].data<int32_t>());
+  under_way_.back().draws = true;
+}
+
+StepTokens DecoderRunner::EndStep(std::span<const int32_t> rows_of_logits) {
+  const size_t turn = (begun_ - under_way_.size()) % 2;
+  StepTokens result{.tokens = picked_[turn].span<int32_t>()};
   try {
     under_way_.front().forward.Wait();
+    if (under_way_.front().draws) result.reports = drawer().End(turn);
+    if (!rows_of_logits.empty()) {
+      CopyLogits(rows_of_logits);
+      result.logits = logits_.span<float>();
+    }
   } catch (...) {
     Drop();
     throw;
   }
   under_way_.pop_front();
-  return picked.span<int32_t>();
+  return result;
+}
+
+/// Of the step that ran last, into logits_.
+void DecoderRunner::CopyLogits(std::span<const int32_t> rows) {
+  Fit(logits_, DType::kF32, {static_cast<int64_t>(rows.size()), vocabulary()}, Device::Cpu());
+  const bool on_host = made_on_.type == DeviceType::kCpu;
+  if (!on_host && !copies_) copies_ = std::make_unique<cuda::Stream>(made_on_.index);
+  const size_t row_bytes = static_cast<size_t>(vocabulary()) * sizeof(float);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::byte* const to = logits_.raw() + i * row_bytes;
+    const std::byte* const from = unseen_logits_.raw() + static_cast<size_t>(rows[i]) * row_bytes;
+    if (on_host) {
+      std::copy_n(from, row_bytes, to);
+    } else {
+      copies_->CopyToHost(to, from, row_bytes);
+    }
+  }
+  if (!on_host) copies_->Synchronize();
+}
+
+DrawnToken DecoderRunner::DrawAgain(const cuda::TokenDraw& draw) {
+  constexpr size_t kTurn = 2;  // what steps have told stays as it is
+  const int64_t rows = unseen_logits_.dim(0);
+  Fit(picked_again_, DType::kI32, {rows}, Device::Cpu());
+  drawer().Begin(kTurn, unseen_logits_, {&draw, 1}, picked_again_.data<int32_t>());
+  const cuda::DrawReport report = drawer().End(kTurn)[0];
+  return {picked_again_.span<int32_t>()[static_cast<size_t>(draw.row)], report};
 }
 
 void DecoderRunner::Drop() noexcept {
-  for (UnderWay& step : under_way_) {
+  for (size_t i = 0; i < under_way_.size(); ++i) {
+    UnderWay& step = under_way_[i];
     try {
       step.forward.Wait();
+      if (step.draws) drawer_->End((begun_ - under_way_.size() + i) % 2);
     } catch (const std::exception&) {
       // What went wrong in a step that nobody asks for is told by the next one.
     }
-    for (CachedSequence* sequence : step.sequences) --sequence->length;
+    for (const auto& [sequence, tokens] : step.grown) sequence->length -= tokens;
   }
   under_way_.clear();
 }

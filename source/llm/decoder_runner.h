@@ -33,6 +33,18 @@ struct StepItem {
   bool one_by_one = false;
 };
 
+/// What a step gives; valid until the next but one begins.
+struct StepTokens {
+  std::span<const int32_t> tokens{};            ///< one of each row; -1 where there is none
+  std::span<const cuda::DrawReport> reports{};  ///< of rows that were drawn, in order
+  std::span<const float> logits{};              ///< of rows that were asked for
+};
+
+struct DrawnToken {
+  int32_t token = -1;
+  cuda::DrawReport report;
+};
+
 /// Thread contract: one thread at a time.
 class DecoderRunner {
  public:
@@ -49,27 +61,28 @@ class DecoderRunner {
   /// nothing else comes to the host.
   std::span<const int32_t> StepArgmax(std::span<const StepItem> items,
                                       const RunOptions& options = {});
-  /// The same for who wants tokens drawn from the rows: where logits stay on a GPU. Its draws are
-  /// those of a Sampler but for rounding.
-  std::span<const int32_t> StepDrawn(std::span<const StepItem> items,
-                                     std::span<const cuda::TokenDraw> draws,
-                                     const RunOptions& options = {});
-  /// Logits of some rows of the last StepDrawn, in this order; valid until the next step.
-  std::span<const float> DrawnLogits(std::span<const int32_t> rows);
-  /// Another token of one of its rows.
-  int32_t DrawAgain(int32_t row, const cuda::TokenDraw& draw);
-  bool draws_on_device() const { return made_on_.type != DeviceType::kCpu; }
 
-  /// Whether BeginArgmax pays: on a GPU that picks tokens and reads them again by itself. Other
-  /// ranks are told each token.
-  bool can_run_ahead() const { return table_ && draws_on_device() && rank_runner_ == 0; }
-  /// Begins a step of one token for each item. `continues`: not those of the items, but those that
-  /// the step begun last picks, known or not; the sequences are the same, or nobody's from now on.
-  /// Two may be under way, and their sequences must outlive them.
-  void BeginArgmax(std::span<const StepItem> items, bool continues);
-  /// The argmax tokens of the step that was begun first; valid until the next call.
-  std::span<const int32_t> EndArgmax();
+  // A step in parts, for who has tokens drawn where the logits are, or begins the next step before
+  // it knows the tokens of this one: they go from one to the other on the GPU.
+
+  /// Begins a step. `continues`: with one token for each item, not those of the items, but those
+  /// that are picked in the step begun last, known or not; the sequences are the same, or nobody's
+  /// from now on. Two may be under way, and their sequences must outlive them.
+  void BeginStep(std::span<const StepItem> items, bool continues);
+  /// Once for a step, the one begun last: the tokens of these rows are drawn, those of the others
+  /// are the argmax. The draws are those of a Sampler but for rounding.
+  void DrawRows(std::span<const cuda::TokenDraw> draws);
+  /// Waits for the step that was begun first; logits of these rows of it come to the host, where no
+  /// other step is under way. Where it throws, no step is under way any more.
+  StepTokens EndStep(std::span<const int32_t> rows_of_logits = {});
   size_t steps_under_way() const { return under_way_.size(); }
+  /// Another token of a row of the step that ended last, while no other is under way.
+  DrawnToken DrawAgain(const cuda::TokenDraw& draw);
+  /// Whether DrawRows can be called: where logits stay on a GPU.
+  bool draws_on_device() const { return draws_; }
+  /// Whether steps may continue others: on a GPU that reads the tokens again by itself. Other
+  /// ranks are told each token.
+  bool can_run_ahead() const { return draws_ && tokens_stay_ && rank_runner_ == 0; }
   /// Waits for the steps under way, whose tokens leave the sequences again.
   void Drop() noexcept;
 
@@ -89,11 +102,14 @@ class DecoderRunner {
 
  private:
   struct UnderWay {
-    std::vector<CachedSequence*> sequences;
+    std::vector<std::pair<CachedSequence*, int64_t>> grown;  // sequences, by so many tokens
     PendingForward forward;
+    bool draws = false;
   };
 
   void Reserve(std::span<const StepItem> items);
+  cuda::TokenDrawer& drawer();
+  void CopyLogits(std::span<const int32_t> rows);
   /// What a step is asked for: what nobody reads need not be computed.
   enum class Wanted : unsigned char { kLogits, kArgmax };
   /// Fills `logits` or argmax_.
@@ -124,11 +140,12 @@ class DecoderRunner {
   int32_t spare_block_ = 0;                     // of the cache: what rows for nobody write
   bool fast_batches_;
   Device made_on_;                              // where logits come from
-  std::unique_ptr<cuda::TokenDrawer> drawer_;   // there, when it is asked for
-  std::unique_ptr<cuda::Stream> copies_;        // likewise
+  bool draws_, tokens_stay_;                    // there; and go into the next step
+  std::unique_ptr<cuda::Stream> copies_;        // there, when it is asked for
   std::unique_ptr<cuda::Stream> block_copies_;  // where the cache is, likewise
   Session session_;
-  uint32_t rank_runner_ = 0;  // by which other ranks know this one
+  std::unique_ptr<cuda::TokenDrawer> drawer_;  // in the session's stream, likewise
+  uint32_t rank_runner_ = 0;                   // by which other ranks know this one
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;
   std::vector<SequenceSlice> slices_;
@@ -137,7 +154,8 @@ class DecoderRunner {
   Tensor unseen_logits_;    // where they were made
   std::deque<UnderWay> under_way_;
   std::array<Tensor, 2> picked_;  // what steps pick, in turns: the next one reads it, too
-  size_t begun_ = 0;              // steps, so whose turn it is
+  Tensor picked_again_;
+  size_t begun_ = 0;  // steps, so whose turn it is
 };
 
 }  // namespace oort

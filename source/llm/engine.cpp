@@ -23,24 +23,6 @@ uint64_t NameSpace(const GenerateRequest& request, bool is_long) {
   return 2 * std::hash<std::string>()(name) + (is_long ? 1 : 0);
 }
 
-StepItem ItemOf(const StepPart& part) {
-  static constexpr int32_t kAnyToken = 0;
-  if (part.generation == nullptr) return {nullptr, {&kAnyToken, 1}, StepItem::kLast};
-  Sequence& sequence = *part.generation->sequence;
-  if (part.guesses > 0) {
-    return {.sequence = &sequence.cached,
-            .tokens = part.generation->checked,
-            .logits = StepItem::kAll,
-            .length = sequence.length() + part.guesses,
-            .one_by_one = true};
-  }
-  const std::span<const int32_t> tokens =
-      std::span<const int32_t>(sequence.tokens)
-          .subspan(static_cast<size_t>(sequence.computed), static_cast<size_t>(part.count));
-  return {&sequence.cached, tokens, part.last ? StepItem::kLast : StepItem::kNone,
-          sequence.length()};
-}
-
 PicturePlaces PlacesOf(const LanguageModel& model, const GenerateRequest& request) {
   const PictureFormat* const format = model.picture_format();
   if (format == nullptr) throw NoPictures(model);
@@ -253,6 +235,7 @@ void Engine::Impl::StepTogether(std::span<const StepPart> parts) {
     try {
       BeginFlight({parts.begin(), parts.end()}, false);
     } catch (...) {
+      DropFlights();
       return StepEachAlone(parts);
     }
     return StepFlight();
@@ -320,117 +303,6 @@ void Engine::Impl::AcceptRows(std::span<const StepPart> parts, const StepRows& r
       if (!g->guesses.empty()) LearnFromGuesses(*g, answered);
     });
   }
-}
-
-// ---- Running ahead -----------------------------------------------------------------------------
-// The next step begins before the tokens of this one are known here, so that the GPU never waits
-// for the host. Who turns out to be finished has a row in one more step, whose result nobody reads.
-
-bool Engine::Impl::RunsAhead(std::span<const StepPart> parts) const {
-  // Where a sequence may have to be read again, that shows between two steps.
-  if (!runner.can_run_ahead() || model->facts().short_context > 0) return false;
-  return std::ranges::all_of(parts, [&](const StepPart& part) {
-    return part.count == 1 && part.last && part.generation->picks_argmax();
-  });
-}
-
-/// The step behind the newest flight, if that is for certain what the scheduler would have it be:
-/// nobody could be admitted or needs another kind of step, and there are blocks for it.
-std::optional<std::vector<StepPart>> Engine::Impl::NextFlight() {
-  if (scheduler.CouldAdmit()) return {};
-  const int64_t begun = static_cast<int64_t>(flights.size());
-  std::vector<StepPart> next = flights.back();
-  int64_t needed = 0;
-  size_t live = 0;
-  for (StepPart& part : next) {
-    Generation* const g = part.generation;
-    if (g == nullptr) continue;
-    if (drafter && HasGuesses(*g)) return {};
-    const int64_t answered = static_cast<int64_t>(g->result.tokens.size()) + begun;
-    if (g->finished || answered >= g->most_tokens) {
-      part.generation = nullptr;
-      continue;
-    }
-    ++live;
-    const int64_t blocks = KvCache::BlocksFor(g->sequence->length() + begun);
-    needed += std::max<int64_t>(0, blocks - g->sequence->cached.blocks.size());
-  }
-  size_t others = 0;  // running, but not in the flight
-  for (const auto& [id, g] : active) others += !g->finished && g->flights == 0 ? 1 : 0;
-  const bool waits = others > static_cast<size_t>(scheduler.waiting());
-  if (live == 0 || waits || needed > runner.pool().free_blocks()) return {};
-  return next;
-}
-
-void Engine::Impl::BeginFlight(std::vector<StepPart> parts, bool continues) {
-  std::vector<StepItem> items;
-  for (const StepPart& part : parts) items.push_back(ItemOf(part));
-  flights.push_back(std::move(parts));
-  try {
-    runner.BeginArgmax(items, continues);
-  } catch (...) {
-    flights.pop_back();
-    throw;
-  }
-  for (const StepPart& part : flights.back()) {
-    if (part.generation != nullptr) ++part.generation->flights;
-  }
-}
-
-/// Ends the first flight, with the next one under way where there will be one.
-void Engine::Impl::StepFlight() {
-  std::vector<StepPart> parts = flights.front();
-  const Clock::time_point start = Clock::now();
-  StepRows rows;
-  try {
-    if (flights.size() == 1) {
-      if (std::optional<std::vector<StepPart>> next = NextFlight()) {
-        BeginFlight(std::move(*next), true);
-      }
-    }
-    rows = {{}, runner.EndArgmax()};
-    const double seconds = SecondsSince(start);
-    costs.Observe(std::ssize(parts), seconds);
-    ledger.Observe(seconds, seconds);
-  } catch (...) {
-    DropFlights();
-    std::erase_if(parts, [](const StepPart& part) {
-      return part.generation == nullptr || part.generation->finished;
-    });
-    return StepEachAlone(parts);
-  }
-  flights.pop_front();
-  for (const StepPart& part : parts) {
-    if (part.generation != nullptr) --part.generation->flights;
-  }
-  AcceptRows(parts, rows);
-}
-
-void Engine::Impl::DropFlights() noexcept {
-  runner.Drop();
-  flights.clear();
-  for (const auto& [id, generation] : active) generation->flights = 0;
-}
-
-/// Logits come to the host only of rows that need them there.
-StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation* const> rows) {
-  if (std::ranges::all_of(rows, &Generation::picks_argmax)) return {{}, runner.StepArgmax(items)};
-  if (!runner.draws_on_device() || std::ranges::none_of(rows, &Generation::only_draws)) {
-    return {runner.Step(items)};
-  }
-  StepRows result;
-  std::vector<cuda::TokenDraw> draws;
-  int64_t ahead = 0;  // rows of one answer are for one token after another
-  for (size_t i = 0; i < rows.size(); ++i) {
-    ahead = i > 0 && rows[i] == rows[i - 1] ? ahead + 1 : 0;
-    draws.push_back(NextDraw(rows[i]->sampler, ahead));
-    if (!rows[i]->only_draws()) result.with_logits.push_back(static_cast<int32_t>(i));
-  }
-  const std::span<const int32_t> tokens = runner.StepDrawn(items, draws);
-  drawn.assign(tokens.begin(), tokens.end());  // others may be drawn from the same logits
-  result.tokens = drawn;
-  if (!result.with_logits.empty()) result.logits = runner.DrawnLogits(result.with_logits);
-  return result;
 }
 
 EngineStats Engine::Impl::stats() const {

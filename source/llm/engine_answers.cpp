@@ -9,9 +9,16 @@ void FailRefused(int32_t token) {
               "the constraint refuses token " + std::to_string(token) + ", which it allowed");
 }
 
-/// The tokens that may come next, in `allowed`, which stays empty where all may. False where the
-/// answer is complete and none may.
+/// The tokens that may come next, in NextToken::allowed. False where the answer is complete and
+/// none may.
 bool Engine::Impl::FindAllowed(Generation& g) {
+  if (!std::exchange(g.next.is_found, false)) return MakeMask(g);
+  if (g.next.failure) std::rethrow_exception(std::exchange(g.next.failure, nullptr));
+  return !g.next.is_none;
+}
+
+bool Engine::Impl::MakeMask(Generation& g) {
+  std::vector<uint32_t>& allowed = g.next.allowed;
   allowed.clear();
   if (g.is_forced()) {
     const auto token = static_cast<size_t>(*g.group->first_token);
@@ -51,16 +58,21 @@ bool Engine::Impl::FindAllowed(Generation& g) {
               "the answer is not complete, and its constraint allows no token of the model");
 }
 
-/// What the sampler makes of a row; `again`: after another answer had its token of it.
+/// What the sampler makes of a row; `again`: after another answer had its token of it. FindAllowed
+/// comes before.
 SampledToken Engine::Impl::Pick(Generation& g, const StepRows& rows, size_t row, bool again) {
   if (const std::optional<size_t> logits_row = rows.LogitsRow(row)) {
     const size_t vocabulary = static_cast<size_t>(runner.vocabulary());
-    return g.sampler.Sample(rows.logits.subspan(*logits_row * vocabulary, vocabulary), allowed);
+    return g.sampler.Sample(rows.logits.subspan(*logits_row * vocabulary, vocabulary),
+                            g.next.allowed);
   }
-  const bool draws = again && !g.picks_argmax();
-  return SampleDrawn(
-      g.sampler,
-      draws ? runner.DrawAgain(static_cast<int32_t>(row), NextDraw(g.sampler)) : rows.tokens[row]);
+  if (!again || g.picks_argmax()) {
+    return SampleDrawn(g.sampler, rows.tokens[row], rows.ReportOf(row));
+  }
+  const std::optional<cuda::TokenDraw> draw = DrawOf(g, row, 0);
+  if (!FindAllowed(g) || !draw) return SampleDrawn(g.sampler, -1);
+  const DrawnToken drawn = runner.DrawAgain(*draw);
+  return SampleDrawn(g.sampler, drawn.token, &drawn.report);
 }
 
 /// Picks the next token and tells whoever waits for it.

@@ -11,7 +11,7 @@ void Engine::Impl::ScoreBeam(Generation& g, std::span<const float> logits) {
       std::max<int64_t>(g.group->search->candidates(), g.request.sampling.top_logprobs);
   g.complete = !FindAllowed(g);
   g.top_tokens.clear();
-  if (!g.complete) g.top_tokens = g.sampler.TopTokens(logits, count, allowed);
+  if (!g.complete) g.top_tokens = g.sampler.TopTokens(logits, count, g.next.allowed);
   g.scored = true;
 }
 

@@ -30,6 +30,8 @@ struct StepRows {
   std::span<const int32_t> tokens{};
   /// Where tokens has some: the rows that logits has, whose tokens do not count.
   std::vector<int32_t> with_logits{};
+  /// Of rows whose tokens were drawn, in order.
+  std::span<const cuda::DrawReport> reports{};
 
   /// Which row of logits that of the step is; none where it has a token.
   std::optional<size_t> LogitsRow(size_t row) const {
@@ -37,6 +39,13 @@ struct StepRows {
     const auto found = std::ranges::lower_bound(with_logits, static_cast<int32_t>(row));
     if (found == with_logits.end() || *found != static_cast<int32_t>(row)) return {};
     return static_cast<size_t>(found - with_logits.begin());
+  }
+  /// What was told of a row; null where nothing was.
+  const cuda::DrawReport* ReportOf(size_t row) const {
+    const auto found =
+        std::ranges::lower_bound(reports, static_cast<int32_t>(row), {}, &cuda::DrawReport::row);
+    const bool is_there = found != reports.end() && found->row == static_cast<int32_t>(row);
+    return is_there ? &*found : nullptr;
   }
 };
 
@@ -50,6 +59,15 @@ struct StepPart {
 
   /// Whose logits pick tokens.
   int64_t rows() const { return last ? 1 + guesses : 0; }
+};
+
+/// What the runner is to compute of it.
+StepItem ItemOf(const StepPart& part);
+
+/// A step that the runner has under way.
+struct Flight {
+  std::vector<StepPart> parts;
+  bool drawn = false;  ///< it is known how its tokens are picked
 };
 
 /// Of a row more in a step, in steps of one row: a GPU waits for the weights, a CPU mostly for
@@ -105,9 +123,7 @@ struct Engine::Impl {
   std::map<int64_t, std::unique_ptr<Generation>> active;  ///< answers, waiting or running
   std::map<int64_t, FinishedGeneration> done;
   StepBudget budget;
-  std::deque<std::vector<StepPart>> flights;  ///< steps that the runner has under way
-  std::vector<uint32_t> allowed;              ///< tokens, of the answer that picks one
-  std::vector<int32_t> drawn;                 ///< tokens of the last step
+  std::deque<Flight> flights;
   int64_t next_id = 0;
   // What spares a step the walk over all that wait:
   bool some_ended = false;   ///< an answer is finished, or its request failed
@@ -182,6 +198,9 @@ struct Engine::Impl {
   bool RunsAhead(std::span<const StepPart> parts) const;
   std::optional<std::vector<StepPart>> NextFlight();
   void BeginFlight(std::vector<StepPart> parts, bool continues);
+  void DrawFlight();
+  void DrawFlightLate();
+  std::optional<cuda::TokenDraw> DrawOf(Generation& generation, size_t row, int64_t ahead);
   void DropFlights() noexcept;
   int64_t MostGuesses(const Generation& generation) const;
   void CutGuesses(const Generation& generation, std::vector<Guess>& guesses) const;
@@ -200,6 +219,7 @@ struct Engine::Impl {
   void AcceptGuesses(Generation& generation, int64_t guesses, const StepRows& rows, size_t row);
   void LearnFromGuesses(Generation& generation, size_t first);
   bool FindAllowed(Generation& generation);
+  bool MakeMask(Generation& generation);
   std::unique_ptr<Sequence> MakeSequence(const Generation& generation,
                                          const Sequence* parent = nullptr) const;
   Generation& AddGeneration(std::unique_ptr<Generation> generation);

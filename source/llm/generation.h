@@ -29,6 +29,16 @@ inline double SecondsSince(Clock::time_point start) { return Seconds(Clock::now(
 
 struct Generation;
 
+/// What picks the next token of an answer beside its logits and its sampler.
+struct NextToken {
+  std::vector<uint32_t> allowed;     ///< bits of the tokens that may come; empty: all may
+  std::vector<LogitChange> changes;  ///< where the token is drawn on a device
+  /// The above is known before the step has ended, or that no token may come, or what went wrong.
+  bool is_found = false;
+  bool is_none = false;
+  std::exception_ptr failure;
+};
+
 /// A request: what all of its answers share.
 struct AnswerGroup {
   int64_t id;
@@ -73,6 +83,7 @@ struct Generation {
   int64_t most_tokens = 0;
   bool finished = false;
   int flights = 0;  ///< steps under way that have a row of it
+  NextToken next;
   // Of a beam, when its row was computed:
   bool scored = false, complete = false;
   std::vector<TokenLogprob> top_tokens;
@@ -107,12 +118,18 @@ struct Generation {
   bool forbids_end() const {
     return must_go_on() && (!request.ignore_end || !request.stop_tokens.empty());
   }
-  /// Whether its next token is one of all, as the sampler draws it: where the logits are will do.
-  bool only_draws() const {
-    return OnlyDraws(sampler.options()) && !constraint && !group->search && !forbids_end() &&
-           !is_forced();
+  /// Whether not every token may come next.
+  bool is_bound() const { return constraint || forbids_end() || is_forced(); }
+  /// Whether its next token is the argmax of the logits, whatever came before.
+  bool picks_argmax() const {
+    return PicksArgmax(sampler.options()) && !group->search && !is_bound();
   }
-  bool picks_argmax() const { return only_draws() && PicksArgmax(sampler.options()); }
+  /// Whether how its next token is picked shows when those before it are known.
+  bool awaits_tokens() const { return is_bound() || DependsOnTokens(sampler.options()); }
+  /// Whether its logits are wanted here, even where tokens are drawn elsewhere.
+  bool needs_logits() const {
+    return group->search || sampler.options().top_logprobs > cuda::kMostReported;
+  }
 };
 
 /// What Take gives, or throws.

@@ -570,6 +570,9 @@ Session::NamedTensors Session::ForwardNamed(const NamedTensors& inputs, const Ru
 
 const RuntimeGraph& Session::graph() const { return *impl_->owner; }
 int Session::threads() const { return impl_->threads; }
+cuda::Stream* Session::stream() const {
+  return impl_->device ? impl_->device->queue().stream() : nullptr;
+}
 size_t Session::memory() const {
   const size_t host = impl_->arena ? impl_->arena->size() : 0;
   const bool elsewhere = impl_->device && impl_->device->arena();

@@ -414,6 +414,14 @@ class BenchLlmTest(LanguageCase):
         self.assertRegex(lines[-1], r"^ +3 +\d+\.\d +\d+\.\d % +\d+\.\d +\d+\.\d\d +\d+\.\d\d$")
         self.fails("bench-llm", STORYTELLER, "--batch", 0, code=2, says="--batch")
 
+    def test_how_tokens_are_picked(self):
+        for batch in (1, 3):
+            few = ["--batch", batch, "--prompt-tokens", 8, "--new-tokens", 12, "--rounds", 1, "--threads", 1]
+            report = self.json("bench-llm", STORYTELLER, *few, "--regex", "[a-z ]*", "--temperature", 0.8)
+            self.assertGreater(report["decode_tps"], 0)
+            self.json("bench-llm", STORYTELLER, *few, "--logprobs", 5)
+            self.fails("bench-llm", STORYTELLER, *few, "--choice", "yes", says="was complete with")
+
     def test_errors(self):
         for mode in ("--exact", "--fast"):
             self.assertRegex(self.oort("bench-llm", STORYTELLER, mode, *self.QUICK).out, r"decode_tps \d")

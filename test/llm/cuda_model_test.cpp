@@ -55,7 +55,7 @@ class CudaModel : public ::testing::Test {
       requests[i].max_tokens = static_cast<int64_t>(1 + i * 7 % 40);
       requests[i].ignore_end = true;
       // Some are greedy, some bring their logits to the host, some are drawn on the GPU.
-      if (i % 4 == 1) requests[i].sampling.top_logprobs = 1;
+      if (i % 4 == 1) requests[i].sampling.top_logprobs = cuda::kMostReported + 1;
       if (i % 4 == 2) requests[i].sampling.temperature = 0.7f;
       requests[i].sampling.seed = i;
     }
@@ -164,7 +164,7 @@ TEST_F(CudaModel, GreedyTokensAreThoseOfTheLogits) {
   request.max_tokens = 20;
   request.ignore_end = true;
   const std::vector<int32_t> picked = engine.Generate(request).tokens;
-  request.sampling.top_logprobs = 0;  // brings logits to the host
+  request.sampling.top_logprobs = cuda::kMostReported + 1;  // brings logits to the host
   EXPECT_EQ(engine.Generate(request).tokens, picked);
 }
 
@@ -184,7 +184,7 @@ TEST_F(CudaModel, RequestsThatComeAndGoGetWhatTheyGetAlone) {
   std::vector<std::vector<int32_t>> alone;
   for (int length : {5, 11, 19}) {
     GenerateRequest with_logits = request(length, 40);
-    with_logits.sampling.top_logprobs = 0;  // no step ahead
+    with_logits.sampling.top_logprobs = cuda::kMostReported + 1;  // no step ahead
     alone.push_back(Engine(model, options).Generate(with_logits).tokens);
   }
   Engine engine(model, options);

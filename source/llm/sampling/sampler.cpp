@@ -110,19 +110,28 @@ struct Sampler::State {
   const SamplingKernels& kernels = SamplingKernelsFor(DefaultIsa());
   RandomSeries random;
   int64_t drawn = 0;
-  std::unordered_map<int32_t, int64_t> seen;  ///< how often in the answer; 0: in the prompt
+  std::unordered_map<int32_t, int64_t> seen;      ///< how often in the answer; 0: in the prompt
+  std::vector<std::pair<int32_t, float>> biases;  ///< of the options, by token, no token twice
+  std::vector<LogitChange> changes;
   std::vector<float> adjusted, weights, kept;
   std::vector<Candidate> candidates, ranked;
 
   explicit State(SamplingOptions given)
-      : options(std::move(given)), random(RandomSeries(options.seed).Bits(0)) {}
-
-  bool ChangesLogits() const {
-    return !options.logit_bias.empty() ||
-           (!seen.empty() && (options.repetition_penalty != 1 || options.presence_penalty != 0 ||
-                              options.frequency_penalty != 0));
+      : options(std::move(given)), random(RandomSeries(options.seed).Bits(0)) {
+    auto sorted = options.logit_bias;
+    const auto token = &std::pair<int32_t, float>::first;
+    std::ranges::stable_sort(sorted, {}, token);
+    for (const auto& bias : sorted) {
+      if (biases.empty() || biases.back().first != bias.first) {
+        biases.push_back(bias);
+      } else {
+        biases.back().second += bias.second;
+      }
+    }
   }
 
+  LogitChange ChangeOf(int32_t token, float bias, int64_t times) const;
+  void FindChanges(size_t size, std::vector<LogitChange>& found) const;
   std::span<const float> Adjust(std::span<const float> logits, std::span<const uint32_t> allowed);
   int32_t Argmax(std::span<const float> logits, float max) const;
   int32_t Draw(std::span<const float> logits, float max);
@@ -143,26 +152,44 @@ Normalizer Sampler::State::NormalizerOf(std::span<const float> logits) const {
   return {max, std::log(total)};
 }
 
+/// Of a token that the prompt or, so many times, the answer has.
+LogitChange Sampler::State::ChangeOf(int32_t token, float bias, int64_t times) const {
+  float less = 0;
+  if (times > 0) {
+    less = options.presence_penalty + options.frequency_penalty * static_cast<float>(times);
+  }
+  return {token, bias, options.repetition_penalty, less};
+}
+
+void Sampler::State::FindChanges(size_t size, std::vector<LogitChange>& found) const {
+  found.clear();
+  if (!biases.empty() && static_cast<size_t>(biases.back().first) >= size) {
+    throw Error(ErrorCode::kInvalidArgument, "logit_bias names token " +
+                                                 std::to_string(biases.back().first) +
+                                                 ", but there are only " + std::to_string(size));
+  }
+  for (const auto& [token, bias] : biases) {
+    const auto at = seen.find(token);
+    found.push_back(at == seen.end() ? LogitChange{token, bias}
+                                     : ChangeOf(token, bias, at->second));
+  }
+  if (!DependsOnTokens(options)) return;
+  for (const auto& [token, times] : seen) {
+    if (token < 0 || static_cast<size_t>(token) >= size) continue;
+    if (std::ranges::binary_search(biases, token, {}, &std::pair<int32_t, float>::first)) continue;
+    found.push_back(ChangeOf(token, 0, times));
+  }
+}
+
 /// The logits with biases and penalties, of tokens that are allowed.
 std::span<const float> Sampler::State::Adjust(std::span<const float> logits,
                                               std::span<const uint32_t> allowed) {
-  if (!ChangesLogits() && allowed.empty()) return logits;
+  FindChanges(logits.size(), changes);
+  if (changes.empty() && allowed.empty()) return logits;
   adjusted.assign(logits.begin(), logits.end());
-  const auto size = static_cast<int64_t>(adjusted.size());
-  for (const auto& [token, bias] : options.logit_bias) {
-    if (token >= size) {
-      throw Error(ErrorCode::kInvalidArgument, "logit_bias names token " + std::to_string(token) +
-                                                   ", but there are only " + std::to_string(size));
-    }
-    adjusted[static_cast<size_t>(token)] += bias;
-  }
-  for (const auto& [token, times] : seen) {
-    if (token < 0 || token >= size) continue;
-    float& logit = adjusted[static_cast<size_t>(token)];
-    logit = logit < 0 ? logit * options.repetition_penalty : logit / options.repetition_penalty;
-    if (times > 0) {
-      logit -= options.presence_penalty + options.frequency_penalty * static_cast<float>(times);
-    }
+  for (const LogitChange& change : changes) {
+    float& logit = adjusted[static_cast<size_t>(change.token)];
+    logit = change.Of(logit);
   }
   for (size_t word = 0; word < allowed.size(); ++word) {
     if (allowed[word] == ~uint32_t{0}) continue;
@@ -390,20 +417,42 @@ bool PicksArgmax(const SamplingOptions& options) {
   return options.temperature < kGreedy && OnlyDraws(options);
 }
 
+bool DependsOnTokens(const SamplingOptions& o) {
+  return o.repetition_penalty != 1 || o.presence_penalty != 0 || o.frequency_penalty != 0;
+}
+
 cuda::TokenDraw NextDraw(const Sampler& sampler, int64_t ahead) {
   const SamplingOptions& options = sampler.options();
-  if (PicksArgmax(options)) return {.top_k = 1};  // the first of those that tie
+  // The first of those that tie.
+  if (options.temperature < kGreedy) return {.top_k = 1, .reported = options.top_logprobs};
   return {.uniform = sampler.NextUniform(ahead),
           .temperature = options.temperature,
           .top_p = options.top_p,
           .min_p = options.min_p,
-          .top_k = static_cast<int32_t>(std::min<int64_t>(options.top_k, INT32_MAX))};
+          .top_k = static_cast<int32_t>(std::min<int64_t>(options.top_k, INT32_MAX)),
+          .reported = options.top_logprobs};
 }
 
-SampledToken SampleDrawn(Sampler& sampler, int32_t token) {
+void FindLogitChanges(const Sampler& sampler, size_t vocabulary,
+                      std::vector<LogitChange>& changes) {
+  sampler.state_->FindChanges(vocabulary, changes);
+}
+
+SampledToken SampleDrawn(Sampler& sampler, int32_t token, const cuda::DrawReport* report) {
   if (token < 0) FailNoToken();
   sampler.Accept(token);
-  return {token, 0, {}};
+  SampledToken sampled{token, 0, {}};
+  if (report == nullptr || sampler.options().top_logprobs < 0) return sampled;
+  const Normalizer logprob{report->max, std::log(report->weights)};
+  sampled.logprob = logprob(report->drawn);
+  auto top = report->top;
+  using Logit = cuda::DrawReport::Logit;
+  const std::span<Logit> found = std::span(top).first(static_cast<size_t>(report->count));
+  std::ranges::sort(found, [](const Logit& a, const Logit& b) {
+    return a.value > b.value || (a.value == b.value && a.token < b.token);
+  });
+  for (const auto& [logit, id] : found) sampled.top.push_back({id, logprob(logit)});
+  return sampled;
 }
 
 }  // namespace oort

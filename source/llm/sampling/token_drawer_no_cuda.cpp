@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What stands for token_drawer.cu in a build without CUDA: its stream cannot be made.
+// What stands for token_drawer.cu in a build without CUDA: there are no streams to draw in.
 #include "llm/sampling/token_drawer.h"
+#include "oort/error.h"
 
 namespace oort::cuda {
 
-TokenDrawer::TokenDrawer(int device) : stream_(device) {}
-std::span<const int32_t> TokenDrawer::Draw(const Tensor&, std::span<const TokenDraw>) { return {}; }
+std::unique_ptr<TokenDrawer> MakeCudaTokenDrawer(Stream&) {
+  throw Error(ErrorCode::kUnsupported, "this build has no CUDA");
+}
 
 }  // namespace oort::cuda

@@ -12,9 +12,13 @@ namespace oort {
 bool OnlyDraws(const SamplingOptions& options);
 /// Whether it then picks the argmax, always.
 bool PicksArgmax(const SamplingOptions& options);
-/// How the next token of a Sampler that only draws is drawn, or the one so many further on.
+/// Whether what it makes of the logits depends on the tokens that it picked.
+bool DependsOnTokens(const SamplingOptions& options);
+/// How the next token of a Sampler is drawn, but for FindLogitChanges, or the one so many further
+/// on.
 cuda::TokenDraw NextDraw(const Sampler& sampler, int64_t ahead = 0);
-/// What Sample gives for logits from which this token was drawn; -1: there is none.
-SampledToken SampleDrawn(Sampler& sampler, int32_t token);
+/// What Sample gives for logits from which this token was drawn; -1: there is none. `report`: what
+/// the draw tells of its row, where the options ask for log-probabilities.
+SampledToken SampleDrawn(Sampler& sampler, int32_t token, const cuda::DrawReport* report = nullptr);
 
 }  // namespace oort
