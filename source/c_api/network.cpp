@@ -3,12 +3,12 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
 #include "c_api/border.h"
+#include "c_api/cancellation.h"
 #include "c_api/options.h"
 #include "oort/session.h"
 
@@ -22,9 +22,7 @@ struct oort_network {
 
 struct oort_session {
   oort::Session session;
-  std::mutex mutex;  // of `stop`
-  std::stop_source stop;
-  bool running = false;
+  oort::c_api::Cancellation cancellation;
   std::vector<oort::Tensor> inputs, outputs;  // kept, so that a run allocates nothing
 };
 
@@ -112,25 +110,22 @@ std::filesystem::path BinOf(const std::filesystem::path& param) {
   return bin != param && std::filesystem::exists(bin, error) ? bin : std::filesystem::path();
 }
 
-/// While a run is under way, oort_session_cancel has a stop_source to trigger.
+/// Tensors of a run go when it ends, and oort_session_cancel ends it.
 class Running {
  public:
-  explicit Running(oort_session& session) : session_(session) {
-    const std::lock_guard lock(session.mutex);
-    if (session.stop.stop_requested()) session.stop = std::stop_source();
-    session.running = true;
-  }
+  explicit Running(oort_session& session) : session_(session), scope_(session.cancellation) {}
   ~Running() {
-    const std::lock_guard lock(session_.mutex);
-    session_.running = false;
     session_.inputs.clear();
     session_.outputs.clear();
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
+  std::stop_token token() const { return scope_.token(); }
+
  private:
   oort_session& session_;
+  Cancellation::Scope scope_;
 };
 
 void Run(oort_session& session, std::span<const oort_tensor* const> inputs,
@@ -152,7 +147,7 @@ void Run(oort_session& session, std::span<const oort_tensor* const> inputs,
     session.outputs.push_back(output == nullptr ? Tensor() : output->tensor);
   }
   RunOptions options;
-  options.stop = session.stop.get_token();
+  options.stop = running.token();
   session.session.ForwardInto(session.inputs, session.outputs, options);
   for (size_t i = 0, next = 0; next < made.size(); ++i) {
     if (outputs[i] != nullptr) continue;
@@ -315,13 +310,8 @@ oort_code oort_session_new(const oort_network* network, const oort_options* opti
     Need(session, "session");
     *session = nullptr;
     Need(network, "network");
-    *session =
-        new oort_session{oort::Session(network->graph, oort::c_api::SessionOptionsOf(options)),
-                         {},
-                         {},
-                         false,
-                         {},
-                         {}};
+    oort::Session made(network->graph, oort::c_api::SessionOptionsOf(options));
+    *session = new oort_session{std::move(made), {}, {}, {}};
   });
 }
 
@@ -337,9 +327,7 @@ oort_code oort_session_run(oort_session* session, const oort_tensor* const* inpu
 }
 
 void oort_session_cancel(oort_session* session) {
-  if (session == nullptr) return;
-  const std::lock_guard lock(session->mutex);
-  if (session->running) session->stop.request_stop();
+  if (session != nullptr) session->cancellation.Cancel();
 }
 
 void oort_session_free(oort_session* session) { delete session; }
