@@ -12,8 +12,9 @@ target_compile_options(oort_c_objects PRIVATE -fvisibility=hidden -fvisibility-i
 oort_compile_options(oort_c_objects)
 oort_unity(oort_c_objects "${OORT_C_SOURCES}")
 
-# Pictures are linked into a static program only where it has some: see the file.
-set_source_files_properties(source/c_api/pictures.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# Linked into a static program only where it calls them: see the files.
+set_source_files_properties(source/c_api/pictures.cpp source/c_api/embedding.cpp PROPERTIES
+  SKIP_UNITY_BUILD_INCLUSION ON)
 
 add_library(oort_c SHARED $<TARGET_OBJECTS:oort_c_objects>)
 add_library(oort::c ALIAS oort_c)

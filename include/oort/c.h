@@ -22,4 +22,6 @@
 
 #include "oort/c_language.h"
 
+#include "oort/c_embedding.h"
+
 #endif /* OORT_C_H */

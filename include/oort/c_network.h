@@ -127,9 +127,29 @@ OORT_C_API oort_code oort_tensor_new(oort_dtype dtype, int32_t rank, const int64
 OORT_C_API oort_code oort_tensor_borrow(oort_dtype dtype, int32_t rank, const int64_t* extents,
                                         void* data, size_t bytes, oort_release release, void* user,
                                         oort_tensor** tensor, oort_error** error);
+/* The same in the memory of a GPU, for networks that were loaded on that one (option device): what
+ * they take and give does not pass through the host. OORT_UNSUPPORTED in a library that was built
+ * without CUDA, and OORT_DEVICE where there is no such GPU.
+ *
+ * The library does not know the streams of the caller: elements of inputs are there when a run is
+ * called (after cudaStreamSynchronize, say), and nothing else reads or writes outputs meanwhile.
+ * Results are there when it returns. */
+OORT_C_API oort_code oort_tensor_new_cuda(int32_t device, oort_dtype dtype, int32_t rank,
+                                          const int64_t* extents, oort_tensor** tensor,
+                                          oort_error** error);
+OORT_C_API oort_code oort_tensor_borrow_cuda(int32_t device, oort_dtype dtype, int32_t rank,
+                                             const int64_t* extents, void* data, size_t bytes,
+                                             oort_release release, void* user, oort_tensor** tensor,
+                                             oort_error** error);
+/* All elements into a tensor of the same dtype and shape, each wherever it is; they are there when
+ * it returns. */
+OORT_C_API oort_code oort_tensor_copy(const oort_tensor* from, oort_tensor* to, oort_error** error);
+/* The number of the GPU that it is on, or -1. */
+OORT_C_API int32_t oort_tensor_cuda_device(const oort_tensor* tensor);
 OORT_C_API oort_dtype oort_tensor_dtype(const oort_tensor* tensor);
 OORT_C_API int32_t oort_tensor_rank(const oort_tensor* tensor);
 OORT_C_API const int64_t* oort_tensor_extents(const oort_tensor* tensor);
+/* Of one on a GPU, the address there. */
 OORT_C_API void* oort_tensor_data(const oort_tensor* tensor);
 OORT_C_API size_t oort_tensor_bytes(const oort_tensor* tensor);
 OORT_C_API void oort_tensor_free(oort_tensor* tensor);
@@ -171,8 +191,8 @@ typedef struct oort_session oort_session;
 OORT_C_API oort_code oort_session_new(const oort_network* network, const oort_options* options,
                                       oort_session** session, oort_error** error);
 /* Runs the network on inputs of any shapes that it takes. Where outputs[i] is NULL, it becomes a
- * new tensor, which the caller frees; else the result is written into that tensor, whose dtype and
- * shape must fit. */
+ * new tensor in the host's memory, which the caller frees; else the result is written into that
+ * tensor, whose dtype and shape must fit. */
 OORT_C_API oort_code oort_session_run(oort_session* session, const oort_tensor* const* inputs,
                                       size_t input_count, oort_tensor** outputs,
                                       size_t output_count, oort_error** error);

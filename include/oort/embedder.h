@@ -12,6 +12,7 @@
 
 #include "oort/device.h"
 #include "oort/isa.h"
+#include "oort/pnnx.h"
 #include "oort/precision.h"
 #include "oort/tokenizer.h"
 
@@ -33,7 +34,8 @@ struct EmbedderOptions {
   Precision precision = Precision::kF32;
   Isa isa = DefaultIsa();
   Device device;
-  std::stop_token stop;  ///< of the load, which throws kCancelled then
+  std::stop_token stop;       ///< of the load, which throws kCancelled then
+  ProgressFunction progress;  ///< of the load
 };
 
 struct Embeddings {

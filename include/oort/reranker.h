@@ -13,6 +13,7 @@
 
 #include "oort/device.h"
 #include "oort/isa.h"
+#include "oort/pnnx.h"
 #include "oort/precision.h"
 #include "oort/tokenizer.h"
 
@@ -26,7 +27,8 @@ struct RerankerOptions {
   Precision precision = Precision::kF32;
   Isa isa = DefaultIsa();
   Device device;
-  std::stop_token stop;  ///< of the load, which throws kCancelled then
+  std::stop_token stop;       ///< of the load, which throws kCancelled then
+  ProgressFunction progress;  ///< of the load
 };
 
 struct RerankScores {

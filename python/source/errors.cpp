@@ -3,10 +3,11 @@
 
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
 #include <deque>
 #include <string>
 #include <utility>
+
+#include "unlocked.h"
 
 namespace oort::python {
 namespace {
@@ -19,14 +20,15 @@ struct Cause {
   PyObject* exception;
 };
 
-/// The last few: runs of several threads may fail at once, and of most Errors that never come back
-/// to Python nobody tells. Never destroyed: it holds objects of an interpreter that is gone by
-/// then.
+/// The newest first. There may be one for each call that is under way, so that threads which fail
+/// at once all find theirs, and a few more: of an Error that never comes back to Python, such as
+/// one that loading tries and gets over, nobody tells, and its exception goes when newer ones come.
+/// Never destroyed: it holds objects of an interpreter that is gone by then.
 std::deque<Cause>& Causes() {
   static auto* const causes = new std::deque<Cause>;
   return *causes;
 }
-constexpr size_t kMostCauses = 8;
+constexpr size_t kMostForgotten = 8;
 
 nb::object TextOf(std::string_view text) {
   // What comes from files need not be UTF-8, and a message must not fail for it.
@@ -49,12 +51,16 @@ std::string Utf8Of(PyObject* text) {
   return "(without a text)";
 }
 
-/// The exception that this message was made of; null where it is of the engine's own.
+/// The exception that this message was made of; null where it is of the engine's own. The longest
+/// text that is in it: "KeyError: 1" is in "KeyError: 12", too, which another thread may have
+/// raised.
 nb::object TakeCause(std::string_view message) {
   std::deque<Cause>& causes = Causes();
-  const auto found = std::find_if(causes.begin(), causes.end(), [&](const Cause& cause) {
-    return message.find(cause.text) != std::string_view::npos;
-  });
+  auto found = causes.end();
+  for (auto cause = causes.begin(); cause != causes.end(); ++cause) {
+    const bool longer = found == causes.end() || cause->text.size() > found->text.size();
+    if (longer && message.find(cause->text) != std::string_view::npos) found = cause;
+  }
   if (found == causes.end()) return {};
   nb::object exception = nb::steal(found->exception);
   causes.erase(found);
@@ -104,10 +110,10 @@ Error ErrorOf(nb::python_error& raised, ErrorCode code, const std::string& conte
   if (raised.matches(PyExc_MemoryError)) code = ErrorCode::kOutOfMemory;
   std::deque<Cause>& causes = Causes();
   causes.push_front({text, raised.value().inc_ref().ptr()});
-  if (causes.size() > kMostCauses) {
+  while (causes.size() > kMostForgotten + CallsUnderWay()) {
     PyObject* const oldest = causes.back().exception;
     causes.pop_back();
-    Py_DECREF(oldest);  // last: it may run anything
+    Py_DECREF(oldest);  // last: it may run anything, this function too
   }
   return {code, context + text};
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -183,6 +184,8 @@ SharedObject::~SharedObject() {
     // The end has begun meanwhile.
   }
 }
+
+size_t CallsUnderWay() { return static_cast<size_t>(std::max(outside.load(), 0)); }
 
 bool IsExiting() { return exiting; }
 

@@ -54,6 +54,9 @@ class SharedObject {
   PyObject* object_;
 };
 
+/// How many threads have called the engine and are not back.
+size_t CallsUnderWay();
+
 /// Whether the interpreter has begun to end: objects of Python are then let be.
 bool IsExiting();
 bool IsMainThread();

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Tensors, networks and sessions.
-#include <cstring>
+// Networks and sessions.
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
 #include "c_api/border.h"
+#include "c_api/cancellation.h"
 #include "c_api/options.h"
+#include "c_api/tensor.h"
 #include "oort/session.h"
-
-struct oort_tensor {
-  oort::Tensor tensor;
-};
 
 struct oort_network {
   std::shared_ptr<const oort::RuntimeGraph> graph;
@@ -22,67 +18,12 @@ struct oort_network {
 
 struct oort_session {
   oort::Session session;
-  std::mutex mutex;  // of `stop`
-  std::stop_source stop;
-  bool running = false;
+  oort::c_api::Cancellation cancellation;
   std::vector<oort::Tensor> inputs, outputs;  // kept, so that a run allocates nothing
 };
 
 namespace oort::c_api {
 namespace {
-
-/// Memory of the caller's, who hears when nobody uses it any more.
-class CallersBuffer : public Buffer {
- public:
-  CallersBuffer(void* data, size_t bytes)
-      : Buffer(static_cast<std::byte*>(data), bytes, Device::Cpu()) {}
-  ~CallersBuffer() override {
-    if (release_ != nullptr) release_(user_);
-  }
-  CallersBuffer(const CallersBuffer&) = delete;
-  CallersBuffer& operator=(const CallersBuffer&) = delete;
-
-  /// From here on; before, nothing is promised.
-  void Release(oort_release release, void* user) {
-    release_ = release;
-    user_ = user;
-  }
-
- private:
-  oort_release release_ = nullptr;
-  void* user_ = nullptr;
-};
-
-DType DTypeOf(oort_dtype dtype) {
-  if (dtype <= 0 || dtype >= kDTypeCount) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "dtype " + std::to_string(dtype) + " is none: see oort_dtype in oort/c_network.h");
-  }
-  return static_cast<DType>(dtype);
-}
-
-/// Kernels read whole numbers, a complex one as two. Throws where they would begin in the middle.
-void CheckAligned(const void* data, DType dtype) {
-  const size_t number = ItemSize(dtype) / (IsComplex(dtype) ? 2 : 1);
-  const size_t off = reinterpret_cast<uintptr_t>(data) % number;
-  if (off == 0) return;
-  throw Error(ErrorCode::kInvalidArgument, "data of " + std::string(Name(dtype)) +
-                                               " begins at a multiple of " +
-                                               std::to_string(number) + " bytes, not " +
-                                               std::to_string(off) + " behind one: copy it there");
-}
-
-Shape ShapeOf(int32_t rank, const int64_t* extents) {
-  if (rank < 0 || rank > Shape::kMaxRank) {
-    throw Error(ErrorCode::kInvalidArgument, "a tensor has rank 0 to " +
-                                                 std::to_string(Shape::kMaxRank) + ", not " +
-                                                 std::to_string(rank));
-  }
-  if (rank > 0) Need(extents, "extents");
-  Shape shape(std::span(extents, static_cast<size_t>(rank)));
-  shape.elements();  // throws for what is no shape
-  return shape;
-}
 
 const Port* PortOf(const std::vector<Port>& ports, size_t index) {
   return index < ports.size() ? &ports[index] : nullptr;
@@ -112,25 +53,22 @@ std::filesystem::path BinOf(const std::filesystem::path& param) {
   return bin != param && std::filesystem::exists(bin, error) ? bin : std::filesystem::path();
 }
 
-/// While a run is under way, oort_session_cancel has a stop_source to trigger.
+/// Tensors of a run go when it ends, and oort_session_cancel ends it.
 class Running {
  public:
-  explicit Running(oort_session& session) : session_(session) {
-    const std::lock_guard lock(session.mutex);
-    if (session.stop.stop_requested()) session.stop = std::stop_source();
-    session.running = true;
-  }
+  explicit Running(oort_session& session) : session_(session), scope_(session.cancellation) {}
   ~Running() {
-    const std::lock_guard lock(session_.mutex);
-    session_.running = false;
     session_.inputs.clear();
     session_.outputs.clear();
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
+  std::stop_token token() const { return scope_.token(); }
+
  private:
   oort_session& session_;
+  Cancellation::Scope scope_;
 };
 
 void Run(oort_session& session, std::span<const oort_tensor* const> inputs,
@@ -152,7 +90,7 @@ void Run(oort_session& session, std::span<const oort_tensor* const> inputs,
     session.outputs.push_back(output == nullptr ? Tensor() : output->tensor);
   }
   RunOptions options;
-  options.stop = session.stop.get_token();
+  options.stop = running.token();
   session.session.ForwardInto(session.inputs, session.outputs, options);
   for (size_t i = 0, next = 0; next < made.size(); ++i) {
     if (outputs[i] != nullptr) continue;
@@ -168,69 +106,6 @@ using oort::c_api::AtBorder;
 using oort::c_api::InputOf;
 using oort::c_api::Need;
 using oort::c_api::OutputOf;
-
-const char* oort_dtype_name(oort_dtype dtype) {
-  const bool known = dtype >= 0 && dtype < oort::kDTypeCount;
-  return oort::Name(known ? static_cast<oort::DType>(dtype) : oort::DType::kNull).data();
-}
-
-size_t oort_dtype_size(oort_dtype dtype) {
-  const bool known = dtype > 0 && dtype < oort::kDTypeCount;
-  return known ? oort::ItemSize(static_cast<oort::DType>(dtype)) : 0;
-}
-
-oort_code oort_tensor_new(oort_dtype dtype, int32_t rank, const int64_t* extents,
-                          oort_tensor** tensor, oort_error** error) {
-  return AtBorder(error, [&] {
-    Need(tensor, "tensor");
-    *tensor = nullptr;
-    const oort::Shape shape = oort::c_api::ShapeOf(rank, extents);
-    *tensor = new oort_tensor{oort::Tensor::Zeros(oort::c_api::DTypeOf(dtype), shape)};
-  });
-}
-
-oort_code oort_tensor_borrow(oort_dtype dtype, int32_t rank, const int64_t* extents, void* data,
-                             size_t bytes, oort_release release, void* user, oort_tensor** tensor,
-                             oort_error** error) {
-  return AtBorder(error, [&] {
-    Need(tensor, "tensor");
-    *tensor = nullptr;
-    const oort::Shape shape = oort::c_api::ShapeOf(rank, extents);
-    const oort::DType type = oort::c_api::DTypeOf(dtype);
-    if (shape.elements() > 0) {
-      Need(data, "data");
-      oort::c_api::CheckAligned(data, type);
-    }
-    static char nothing;  // where there are no elements, data may be null, but a tensor has data
-    auto buffer = std::make_shared<oort::c_api::CallersBuffer>(data ? data : &nothing, bytes);
-    auto made = std::make_unique<oort_tensor>();
-    made->tensor = oort::Tensor(type, shape, buffer);
-    buffer->Release(release, user);
-    *tensor = made.release();
-  });
-}
-
-oort_dtype oort_tensor_dtype(const oort_tensor* tensor) {
-  return tensor == nullptr ? OORT_UNKNOWN : static_cast<oort_dtype>(tensor->tensor.dtype());
-}
-
-int32_t oort_tensor_rank(const oort_tensor* tensor) {
-  return tensor == nullptr ? 0 : tensor->tensor.rank();
-}
-
-const int64_t* oort_tensor_extents(const oort_tensor* tensor) {
-  return tensor == nullptr ? nullptr : tensor->tensor.shape().begin();
-}
-
-void* oort_tensor_data(const oort_tensor* tensor) {
-  return tensor == nullptr ? nullptr : const_cast<std::byte*>(tensor->tensor.raw());
-}
-
-size_t oort_tensor_bytes(const oort_tensor* tensor) {
-  return tensor == nullptr ? 0 : tensor->tensor.bytes();
-}
-
-void oort_tensor_free(oort_tensor* tensor) { delete tensor; }
 
 oort_code oort_network_load(const char* param, const char* bin, const oort_options* options,
                             oort_network** network, oort_error** error) {
@@ -315,13 +190,8 @@ oort_code oort_session_new(const oort_network* network, const oort_options* opti
     Need(session, "session");
     *session = nullptr;
     Need(network, "network");
-    *session =
-        new oort_session{oort::Session(network->graph, oort::c_api::SessionOptionsOf(options)),
-                         {},
-                         {},
-                         false,
-                         {},
-                         {}};
+    oort::Session made(network->graph, oort::c_api::SessionOptionsOf(options));
+    *session = new oort_session{std::move(made), {}, {}, {}};
   });
 }
 
@@ -337,9 +207,7 @@ oort_code oort_session_run(oort_session* session, const oort_tensor* const* inpu
 }
 
 void oort_session_cancel(oort_session* session) {
-  if (session == nullptr) return;
-  const std::lock_guard lock(session->mutex);
-  if (session->running) session->stop.request_stop();
+  if (session != nullptr) session->cancellation.Cancel();
 }
 
 void oort_session_free(oort_session* session) { delete session; }

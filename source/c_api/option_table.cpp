@@ -26,6 +26,15 @@ constexpr OptionSpec kTable[] = {
     {"weights", kChoice, "what weights become while they are loaded", 0, "int8|int4|bf16|f16|f32"},
     {"group", kInteger, "weights of int8 and int4 that share a scale", 1},
     {"load_adapter", kFiles, "a LoRA adapter that requests may name: NAME=PATH"},
+    // oort_embedder_load and oort_reranker_load.
+    {"pooling", kChoice, "how a text's tokens become one vector; auto: as the model says", 0,
+     "auto|mean|cls"},
+    {"normalize", kFlag, "give vectors of length 1, which they have unless this is false"},
+    {"raw_scores", kFlag,
+     "give what a reranker's head says, even where the model asks for a sigmoid"},
+    {"text_tokens", kInteger,
+     "tokens that are read of a text, or of query and text; 0: as many as the model says"},
+    {"batch_tokens", kInteger, "tokens that an encoder reads at a time, padding included", 1},
     // Tokenizer and chat template.
     {"add_special", kFlag, "add the tokens that the model wants around a text"},
     {"parse_special", kFlag, "read special tokens in a text as what they are"},

@@ -159,6 +159,19 @@ void Upload(void* to, const void* from, size_t bytes, int device) {
   StagingRing::Of(device).Upload(to, from, bytes);
 }
 
+void CheckAddress(const void* data, int device) {
+  const DeviceGuard guard(device);
+  cudaPointerAttributes attributes{};
+  Check(cudaPointerGetAttributes(&attributes, data), "looking at an address");
+  const bool on_a_gpu =
+      attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
+  if (on_a_gpu && attributes.device == device) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "the address is in memory of " +
+                  (on_a_gpu ? Device::Cuda(attributes.device).ToString() : "the host") +
+                  ", not of " + Device::Cuda(device).ToString());
+}
+
 int64_t ThreadDeviceBytes() { return t_device_bytes; }
 MemoryStatistics Statistics(int device) { return CacheOf(device).Statistics(); }
 void Trim(int device) { CacheOf(device).Trim(); }

@@ -30,6 +30,9 @@ Tensor ToHost(const Tensor& device);
 /// Copies bytes through pinned memory; complete on return.
 void Upload(void* to, const void* from, size_t bytes, int device);
 
+/// Throws kInvalidArgument where this is no memory of that GPU: such as host memory, or another's.
+void CheckAddress(const void* data, int device);
+
 /// Bytes on all devices that this thread took, less those that it gave back.
 int64_t ThreadDeviceBytes();
 MemoryStatistics Statistics(int device);

@@ -53,6 +53,7 @@ Tensor DeviceTensor(DType, const Shape&, Device) { ThrowNoCuda(); }
 Tensor ToDevice(const Tensor&, Device) { ThrowNoCuda(); }
 Tensor ToHost(const Tensor& device) { return device; }  // there are none but on the host
 void Upload(void*, const void*, size_t, int) { ThrowNoCuda(); }
+void CheckAddress(const void*, int) { ThrowNoCuda(); }
 int64_t ThreadDeviceBytes() { return 0; }
 MemoryStatistics Statistics(int) { return {}; }
 void Trim(int) {}

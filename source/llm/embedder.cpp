@@ -87,7 +87,8 @@ struct Embedder::Impl {
                          .precision = given.precision,
                          .isa = given.isa,
                          .device = given.device,
-                         .stop = given.stop}),
+                         .stop = given.stop,
+                         .progress = given.progress}),
         pooling(ReadPooling(folder, given.pooling)),
         max_tokens(ReadMaxTokens(folder, given.max_tokens, encoder.most_tokens())) {
     CheckModules(folder);

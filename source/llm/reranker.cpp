@@ -39,7 +39,8 @@ struct Reranker::Impl {
                          .isa = options.isa,
                          .device = options.device,
                          .with_head = true,
-                         .stop = options.stop}),
+                         .stop = options.stop,
+                         .progress = options.progress}),
         raw(options.raw_scores || encoder.config().raw_scores),
         max_tokens(ReadMaxTokens(folder, options.max_tokens, encoder.most_tokens())) {
     encoder.SetLongest(max_tokens);

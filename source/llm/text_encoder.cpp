@@ -90,6 +90,7 @@ TextEncoder::TextEncoder(const fs::path& folder, const TextEncoderOptions& optio
   load.isa = options.isa;
   load.precision = options.precision;
   load.stop = options.stop;
+  load.progress = options.progress;
   const bool graph = fs::exists(folder / "model.pnnx.param");
   if (graph || !IsTextEncoder(folder)) {
     if (options.with_head) {

@@ -30,6 +30,7 @@ struct TextEncoderOptions {
   Device device;
   bool with_head = false;  ///< the head's scores instead of hidden states
   std::stop_token stop;    ///< of the load
+  ProgressFunction progress;
 };
 
 /// Texts that run together: their places among all, and the length that they are padded to.

@@ -80,6 +80,7 @@ class CudaBackend final : public DeviceBackend {
   std::unique_ptr<DeviceQueue> MakeQueue() override {
     return std::make_unique<CudaQueue>(device_.index);
   }
+  void CheckAddress(const void* data) override { cuda::CheckAddress(data, device_.index); }
   int64_t ThreadBytes() override { return cuda::ThreadDeviceBytes(); }
 
  private:

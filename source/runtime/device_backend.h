@@ -53,6 +53,8 @@ class DeviceBackend {
   /// A copy on the device, for everybody; done on return.
   virtual Tensor Upload(const Tensor& host) = 0;
   virtual std::unique_ptr<DeviceQueue> MakeQueue() = 0;
+  /// Throws kInvalidArgument where it can tell that this is no memory of the device.
+  virtual void CheckAddress(const void*) {}
   /// Bytes on the device that this thread took and did not give back.
   virtual int64_t ThreadBytes() = 0;
 };

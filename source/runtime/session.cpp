@@ -124,12 +124,13 @@ void Session::Impl::CheckInputs(const std::vector<Value>& inputs) const {
       throw Error(ErrorCode::kInvalidArgument,
                   "input '" + graph.inputs[i].name + "' has no elements to read");
     }
-    const bool here = tensor.device() == Device::Cpu() ||
-                      (tensor.device() == graph.device && OnlyCopied(graph.input_slots[i]));
-    if (!here) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "input '" + graph.inputs[i].name + "' is not in host memory");
-    }
+    if (tensor.device() == Device::Cpu()) continue;
+    const bool may_be_there = graph.device != Device::Cpu() && OnlyCopied(graph.input_slots[i]);
+    if (may_be_there && tensor.device() == graph.device) continue;
+    throw Error(ErrorCode::kInvalidArgument,
+                "input '" + graph.inputs[i].name + "' is on " + tensor.device().ToString() +
+                    ", but the network reads it in host memory" +
+                    (may_be_there ? " or on " + graph.device.ToString() : ""));
   }
 }
 
@@ -197,6 +198,13 @@ void Session::Impl::BindOutputs(std::span<const Tensor> given) {
       const bool fits = given[i].has_data() && spec.IsTensor() &&
                         given[i].dtype() == spec.AsTensor().dtype() &&
                         given[i].shape() == spec.AsTensor().shape();
+      const Device where = given[i].device();
+      if (where != Device::Cpu() && where != graph.outputs[i].device) {
+        throw Error(ErrorCode::kInvalidArgument, "the buffer for output '" + graph.outputs[i].name +
+                                                     "' is on " + where.ToString() +
+                                                     ", but the output is made on " +
+                                                     graph.outputs[i].device.ToString());
+      }
       // A result of unknown shape is compared when it is there.
       if (!fits && !spec.IsDeferred()) {
         throw Error(ErrorCode::kInvalidArgument, "the buffer for output '" + graph.outputs[i].name +

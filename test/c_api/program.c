@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a C program does with Oort, from loading to freeing; ends with 0 if all of it is right.
- *   program MODELS      the folder models of the repository */
+ *   program MODELS ENCODERS      the folders models and test/encoders of the repository */
 #include <oort/c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,15 +236,68 @@ static void try_language(const char* models) {
   oort_options_free(options);
 }
 
+static void try_embedder(const char* encoders) {
+  static const char* const kTexts[3] = {"the comet", "ice, dust & light", "the comet"};
+  static const size_t kLengths[3] = {9, 3, 9}; /* of the second one "ice" alone */
+  oort_embedder* embedder = NULL;
+  oort_error* error = NULL;
+  float *whole = NULL, *part = NULL;
+  size_t truncated = 9, i = 0;
+  float square = 0, near = 0;
+  char path[4096];
+  snprintf(path, sizeof path, "%s/tiny_bert", encoders);
+  must(oort_embedder_load(path, NULL, &embedder, &error), &error, path);
+  EXPECT(oort_embedder_dimensions(embedder) == 32 && oort_embedder_max_tokens(embedder) == 24);
+  must(oort_embedder_embed(embedder, kTexts, NULL, 3, &whole, &truncated, &error), &error, "embed");
+  EXPECT(truncated == 0);
+  must(oort_embedder_embed(embedder, kTexts, kLengths, 3, &part, NULL, &error), &error, "embed parts");
+  for (i = 0; i < 32; ++i) {
+    square += whole[i] * whole[i];
+    near += whole[i] * whole[64 + i];
+  }
+  EXPECT(square > 0.999F && square < 1.001F && near > 0.999F && near < 1.001F);
+  EXPECT(memcmp(whole + 32, part + 32, 32 * sizeof *whole) != 0);
+  oort_embedder_cancel(embedder); /* nothing is under way */
+  oort_free(whole);
+  oort_free(part);
+  oort_embedder_free(embedder);
+}
+
+static void try_reranker(const char* encoders) {
+  static const char kQuery[] = "ice";
+  static const char* const kTexts[2] = {"the comet is far", "ice and dust from two clouds"};
+  oort_options* options = oort_options_new();
+  oort_reranker* reranker = NULL;
+  oort_error* error = NULL;
+  float* scores = NULL;
+  char path[4096];
+  int calls = 0;
+  snprintf(path, sizeof path, "%s/modernbert_reranker", encoders);
+  must(oort_options_on_progress(options, count_progress, &calls, &error), &error, "progress");
+  must(oort_reranker_load(path, options, &reranker, &error), &error, path);
+  EXPECT(calls > 0);
+  EXPECT(oort_reranker_max_tokens(reranker) == 40);
+  must(oort_reranker_score(reranker, kQuery, strlen(kQuery), kTexts, NULL, 2, &scores, NULL, &error), &error, "score");
+  EXPECT(scores[0] > 0 && scores[0] < 1 && scores[1] > 0 && scores[1] < 1 && scores[0] != scores[1]);
+  oort_free(scores);
+  oort_reranker_free(reranker);
+  snprintf(path, sizeof path, "%s/tiny_bert", encoders);
+  EXPECT(oort_reranker_load(path, NULL, &reranker, &error) == OORT_UNSUPPORTED && reranker == NULL);
+  oort_error_free(error);
+  oort_options_free(options);
+}
+
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    fprintf(stderr, "program MODELS\n");
+  if (argc != 3) {
+    fprintf(stderr, "program MODELS ENCODERS\n");
     return 2;
   }
   EXPECT(oort_abi_version() == OORT_ABI_VERSION);
   EXPECT(strchr(oort_version(), '.') != NULL);
   try_network(argv[1]);
   try_language(argv[1]);
+  try_embedder(argv[2]);
+  try_reranker(argv[2]);
   if (failures == 0) printf("oort %s from C: all right\n", oort_version());
   return failures == 0 ? 0 : 1;
 }

@@ -2,7 +2,8 @@
 target_link_libraries(test_c_api PRIVATE oort_c_static)
 if(OORT_C_LANGUAGE)
   oort_add_c_program(c_api_program ${CMAKE_CURRENT_SOURCE_DIR}/c_api/program.c)
-  add_test(NAME c_api.program COMMAND c_api_program ${PROJECT_SOURCE_DIR}/models)
+  add_test(NAME c_api.program COMMAND c_api_program ${PROJECT_SOURCE_DIR}/models
+    ${CMAKE_CURRENT_SOURCE_DIR}/encoders)
   # The example of the page.
   set(page ${PROJECT_SOURCE_DIR}/docs/c-api.md)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page})

@@ -44,6 +44,26 @@ class Sbom(unittest.TestCase):
             self.assertIn(relation["relatedSpdxElement"], known)
 
 
+    def libstdcxx(self, compiler):
+        """The version of libstdc++ that is listed where this compiler builds; None where there is none."""
+        env = os.environ | {"CXX": str(compiler)}
+        done = subprocess.run([TOOLS / "sbom", "1.2.3"], env=env, capture_output=True, text=True, check=True)
+        packages = json.loads(done.stdout)["packages"]
+        return next((entry["versionInfo"] for entry in packages if entry["name"] == "libstdc++"), None)
+
+    def test_the_library_of_the_compiler_is_that_of_the_compiler(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            compiler = pathlib.Path(scratch) / "g++-99"
+            compiler.write_text('#!/bin/sh\ncase "$1" in\n-dumpfullversion) echo 99.1.0;;\n'
+                                f"-print-file-name=libstdc++.a) echo {scratch}/libstdc++.a;;\nesac\n")
+            compiler.chmod(0o755)
+            self.assertEqual(self.libstdcxx(compiler), "99.1.0")
+            self.assertIsNone(self.libstdcxx(pathlib.Path(scratch) / "none"))
+        if shutil.which("g++") and shutil.which("dpkg-query"):
+            major = subprocess.run(["g++", "-dumpversion"], capture_output=True, text=True, check=True).stdout.strip()
+            self.assertRegex(self.libstdcxx("g++") or "", rf"^{major}\.")
+
+
 class Release(unittest.TestCase):
     """tools/release with all that it calls replaced: what it calls, and what it lists."""
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 
 import numpy
 import pytest
@@ -52,6 +53,23 @@ class Raises:
         raise Raises.what
 
 
+class RaisesTogether:
+    """Raises what its input says, when all threads of a test are there."""
+
+    barrier: threading.Barrier
+
+    def __init__(self, params, weights):
+        pass
+
+    def forward(self, x):
+        number = int(x[0])
+        RaisesTogether.barrier.wait(60)
+        time.sleep(0.3)  # meanwhile the test takes Python's lock: all wait for it then
+        if number % 8 == 7:
+            raise KeyboardInterrupt(number)
+        raise KeyError(number)
+
+
 class Infers:
     """Infers what a test wants."""
 
@@ -68,6 +86,7 @@ class Infers:
 
 
 oort.register("test.Raises", Raises)
+oort.register("test.RaisesTogether", RaisesTogether)
 oort.register("test.Infers", Infers)
 oort.register("test.Halves", Halves)
 oort.register("test.Wrong", Wrong)
@@ -152,6 +171,38 @@ def test_what_ends_the_program_comes_as_it_is(kind):
         with pytest.raises(kind) as error:
             net(numpy.zeros(4, numpy.float32))
         assert error.value is Raises.what
+
+
+def test_each_of_many_threads_gets_what_its_own_operator_raised():
+    # Of these one text is often the beginning of another: "KeyError: 1" and "KeyError: 12".
+    net, count = oort.load(chain(["test.RaisesTogether r 1 1 a b"]), threads=1), 64
+    RaisesTogether.barrier = threading.Barrier(count + 1)
+    raised = [None] * count
+
+    def work(number):
+        try:
+            net(numpy.full(4, number, numpy.float32))
+        except BaseException as error:  # noqa: B902
+            raised[number] = error
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # who lets go of Python's lock waits for all others before it has it again
+    try:
+        for thread in threads:
+            thread.start()
+        RaisesTogether.barrier.wait(60)
+        ctypes.PyDLL(None).usleep(700_000)  # keeps the lock, until they all want it
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    for number, error in enumerate(raised):
+        if number % 8 == 7:
+            assert isinstance(error, KeyboardInterrupt) and error.args == (number,)
+        else:
+            assert isinstance(error, oort.InvalidArgument), repr(error)
+            assert isinstance(error.__cause__, KeyError) and error.__cause__.args == (number,)
 
 
 def test_memory_that_an_operator_lacks_is_out_of_memory():

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "graph/decomposition.h"
+#include "kit/errors.h"
 #include "oort/profile.h"
 #include "oort/session.h"
 #include "oort/testing.h"
@@ -329,6 +330,29 @@ TEST_F(PlacementTest, InputsAndResultsMayBeOnTheDevice) {
   const std::vector<Tensor> results = session.Forward({x}, options);
   EXPECT_EQ(results[0].device(), Device::Cuda(0));
   EXPECT_EQ(Floats(results[0]), (std::vector<float>{3, 4}));
+}
+
+TEST_F(PlacementTest, WhatTheHostReadsOrMakesCannotBeOnTheDevice) {
+  FakeBackend backend(log_);
+  const Tensor there = backend.Upload(Tensor::From<float>({1, 2}, {2}));
+  const Tensor here = Tensor::From<float>({1, 2}, {2});
+  Session session(
+      Build("pnnx.Input pnnx_input_0 0 1 x\n"
+            "test.add_one a 1 1 x 1\n"
+            "test.positive b 1 1 1 2\n"
+            "pnnx.Output pnnx_output_0 1 0 2\n"));
+  RunOptions options;
+  options.outputs = {there};
+  testing::ExpectThrows([&] { session.Forward({here}, options); }, ErrorCode::kInvalidArgument,
+                        "is on cuda:0, but the output is made on cpu");
+  EXPECT_EQ(Floats(session.Forward({there})[0]), (std::vector<float>{2, 3}));
+  Session reads(
+      Build("pnnx.Input pnnx_input_0 0 1 x\n"
+            "test.positive a 1 1 x 1\n"
+            "pnnx.Output pnnx_output_0 1 0 1\n"));
+  testing::ExpectThrows(
+      [&] { reads.Forward({there}); }, ErrorCode::kInvalidArgument,
+      "input 'pnnx_input_0' is on cuda:0, but the network reads it in host memory");
 }
 
 TEST_F(PlacementTest, WhoGoesOnFindsTheResultAfterTheWait) {
