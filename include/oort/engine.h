@@ -188,20 +188,43 @@ struct GenerateResult : GeneratedAnswer {
   std::vector<std::vector<TokenLogprob>> prompt_top;
 };
 
+/// Steps by how many tokens they had: those of prompts that they read, and those of answers.
+struct StepSizes {
+  static constexpr std::array<int64_t, 13> kMost = {1,   8,    16,   32,   64,   128,  256,
+                                                    512, 1024, 2048, 4096, 8192, 16384};
+  /// By the first of kMost that is not less; the last ones have more than all of these.
+  std::array<int64_t, kMost.size() + 1> steps = {};
+  int64_t tokens = 0;  ///< of all steps
+
+  void Add(int64_t count) {
+    size_t at = 0;
+    while (at < kMost.size() && kMost[at] < count) ++at;
+    ++steps[at];
+    tokens += count;
+  }
+  StepSizes& operator+=(const StepSizes& other) {
+    for (size_t i = 0; i < steps.size(); ++i) steps[i] += other.steps[i];
+    tokens += other.tokens;
+    return *this;
+  }
+};
+
 /// What an Engine has done and holds.
 struct EngineStats {
   int64_t waiting = 0, waiting_tokens = 0;  ///< requests, and tokens of their prompts
-  int64_t running = 0;                      ///< requests
-  int64_t blocks = 0;                       ///< of the cache, of KvCache::kBlockTokens tokens each
-  int64_t used_blocks = 0;                  ///< of these, the ones of running requests
-  int64_t used_tokens = 0;                  ///< that those hold
-  int64_t cached_blocks = 0;                ///< others, that hold beginnings of prompts
+  int64_t swapped = 0;        ///< of those that wait: kept by EngineOptions::swap_bytes
+  int64_t running = 0;        ///< requests
+  int64_t blocks = 0;         ///< of the cache, of KvCache::kBlockTokens tokens each
+  int64_t used_blocks = 0;    ///< of these, the ones of running requests
+  int64_t used_tokens = 0;    ///< that those hold
+  int64_t cached_blocks = 0;  ///< others, that hold beginnings of prompts
   int64_t steps = 0;
   int64_t prompt_tokens = 0;  ///< of all requests that were admitted
   int64_t reused_tokens = 0;  ///< of these, the ones that the cache had already
   int64_t generated_tokens = 0;
   int64_t preemptions = 0;  ///< times that a request had to wait for blocks and was read again
   DraftCounts draft;        ///< of all answers
+  StepSizes step_sizes;     ///< of steps that had any tokens
 };
 
 /// Logits of every token of a text, each from those before it in its window: what

@@ -170,7 +170,7 @@ void Engine::Impl::StepReporting(Generation& g, int64_t count) {
     StepRows rows;
     rows.logits = runner.Step({&item, 1});
     ReportPrompt(g, rows.logits);
-    scheduler.Computed(*g.sequence, count);
+    Computed(g, count);
     if (last) Accept(g, rows, static_cast<size_t>(count - 1));
   });
   g.result.timings.prompt_seconds += SecondsSince(start);
@@ -284,6 +284,12 @@ void Engine::Impl::StepEachAlone(std::span<const StepPart> parts) {
   for (size_t i = 0; i < parts.size(); ++i) StepTogether(parts.subspan(i, 1));
 }
 
+/// The cache has the next tokens of a sequence: a part of a prompt, or an answer's last token.
+void Engine::Impl::Computed(Generation& g, int64_t count) {
+  scheduler.Computed(*g.sequence, count);
+  if (count > 1 || g.result.tokens.empty()) read_tokens += count;
+}
+
 /// Tells each request what the step gave for it.
 void Engine::Impl::AcceptRows(std::span<const StepPart> parts, const StepRows& rows) {
   size_t row = 0;
@@ -297,7 +303,7 @@ void Engine::Impl::AcceptRows(std::span<const StepPart> parts, const StepRows& r
       if (part.guesses > 0) {
         AcceptGuesses(*g, part.guesses, rows, at);
       } else {
-        scheduler.Computed(*g->sequence, part.count);
+        Computed(*g, part.count);
         if (part.last) Accept(*g, rows, at);
       }
       if (!g->guesses.empty()) LearnFromGuesses(*g, answered);
@@ -310,6 +316,7 @@ EngineStats Engine::Impl::stats() const {
   const BlockPool& pool = runner.pool();
   stats.waiting = scheduler.waiting();
   stats.waiting_tokens = scheduler.waiting_tokens();
+  stats.swapped = saver.sequences();
   stats.running = scheduler.running();
   stats.blocks = pool.blocks();
   stats.used_blocks = pool.used_blocks();
@@ -321,6 +328,7 @@ EngineStats Engine::Impl::stats() const {
 
 bool Engine::Impl::Step() {
   ++counts.steps;
+  const int64_t before = read_tokens + counts.generated_tokens;
   EndOverdue();
   Collect();  // what was cancelled since the last step
   if (!flights.empty()) {
@@ -331,6 +339,8 @@ bool Engine::Impl::Step() {
   }
   AdvanceBeams();
   Collect();
+  const int64_t tokens = read_tokens + counts.generated_tokens - before;
+  if (tokens > 0) counts.step_sizes.Add(tokens);
   if (checks_steps) scheduler.Check();
   return !active.empty();
 }

@@ -130,6 +130,7 @@ struct Engine::Impl {
   bool some_search = false;  ///< a request has beams
   Clock::time_point earliest = Clock::time_point::max();  ///< no deadline is before it
   EngineStats counts;                                     ///< what only grows
+  int64_t read_tokens = 0;                                ///< of prompts, those read again included
   std::unique_ptr<Drafter> drafter;
   std::optional<GuessOdds> odds;  ///< of guesses for all answers
   double guess_chance = 0.7;      ///< likewise, whatever they looked like
@@ -191,6 +192,7 @@ struct Engine::Impl {
   void ReportPrompt(Generation& generation, std::span<const float> logits);
   void StepFlight();
   void AcceptRows(std::span<const StepPart> parts, const StepRows& rows);
+  void Computed(Generation& generation, int64_t count);
   template <typename Body>
   void Attempt(Generation& generation, const Body& body);
   void Fail(Generation& generation);

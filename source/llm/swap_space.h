@@ -24,6 +24,7 @@ class SwapSpace final : public BlockSaver {
   void Forget(const Sequence& sequence) noexcept override;
 
   size_t bytes() const { return bytes_; }  ///< that it holds now
+  int64_t sequences() const { return static_cast<int64_t>(kept_.size()); }
 
  private:
   /// `use(in_cache, in_memory, bytes)` for each layer of each block of the sequence.

@@ -43,9 +43,8 @@ Json ReadContent(const Json& content, const std::string& path, const Limits& lim
       text += *words;
       parts.push_back({{"type", "text"}, {"text", *words}});
     } else {
-      part.Fail("type", "is " + Quote(type) +
-                            ": parts of type \"text\" are read, and by some models those of type "
-                            "\"image_url\"");
+      part.Fail("type",
+                "is " + Quote(type) + ": parts of text are read, and by some models pictures");
     }
     part.CheckAllKnown();
   }

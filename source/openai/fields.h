@@ -41,6 +41,7 @@ class Fields {
   /// Throws for a field that nobody asked for; one that is null asks for nothing.
   void CheckAllKnown() const;
 
+  const std::string& path() const { return path_; }
   std::string PathOf(std::string_view key) const;
   [[noreturn]] void Fail(std::string_view key, const std::string& message) const;
 

@@ -23,20 +23,6 @@ Json TextContent(const Json& content, const std::string& path) {
   return parts;
 }
 
-/// {"type": "tool_result", "tool_use_id", "content"} as a message of its own.
-Json ToolResult(Fields& block) {
-  const auto id = block.Text("tool_use_id");
-  if (!id) block.Fail("tool_use_id", "is missing");
-  block.Bool("is_error");  // its content says so
-  const Json* content = block.Find("content");
-  block.Ignore({"type", "cache_control"});
-  block.CheckAllKnown();
-  return {
-      {"role", "tool"},
-      {"tool_call_id", *id},
-      {"content", content == nullptr ? Json("") : TextContent(*content, block.PathOf("content"))}};
-}
-
 /// {"type": "tool_use", "id", "name", "input"} as one of "tool_calls".
 Json ToolUse(Fields& block) {
   const auto id = block.Text("id"), name = block.Text("name");
@@ -61,6 +47,7 @@ Json PicturePart(Fields& block) {
   }
   const auto type = source.Text("media_type"), data = source.Text("data");
   if (!type) source.Fail("media_type", "is missing");
+  if (type->find_first_of(",;") != type->npos) source.Fail("media_type", "is no media type");
   if (!data) source.Fail("data", "is missing");
   source.CheckAllKnown();
   block.Ignore({"type", "cache_control"});
@@ -69,8 +56,62 @@ Json PicturePart(Fields& block) {
   return {{"type", "image_url"}, {"image_url", {{"url", url}}}};
 }
 
+/// Blocks of text and pictures as parts of a message of OpenAI's.
+class ContentParts {
+ public:
+  void Add(const Json& given, Fields& block) {
+    const std::string type(block.Text("type").value_or(""));
+    if (type == "image") {
+      parts_.push_back(PicturePart(block));
+    } else {
+      parts_.push_back(given);
+      parts_.back().erase("cache_control");
+    }
+    paths_.push_back(block.path());
+  }
+  bool empty() const { return parts_.empty(); }
+  /// The parts, where those of `content` in the message are known by what they were made of.
+  Json Take(const std::string& content, openai::FieldNames& names) {
+    for (size_t i = 0; i < paths_.size(); ++i) {
+      const std::string part = ItemPath(content, i);
+      names.Add(part, paths_[i]);
+      names.Add(part + ".image_url", paths_[i] + ".source");
+      names.Add(part + ".image_url.url", paths_[i] + ".source.data");
+    }
+    return std::move(parts_);
+  }
+
+ private:
+  Json parts_ = Json::array();
+  std::vector<std::string> paths_;
+};
+
+/// {"type": "tool_result", "tool_use_id", "content"} as a message of its own, which will be
+/// `message`.
+Json ToolResult(Fields& block, const std::string& message, openai::FieldNames& names) {
+  const auto id = block.Text("tool_use_id");
+  if (!id) block.Fail("tool_use_id", "is missing");
+  block.Bool("is_error");  // its content says so
+  const Json* given = block.Find("content");
+  block.Ignore({"type", "cache_control"});
+  block.CheckAllKnown();
+  Json content = given == nullptr ? Json("") : *given;
+  names.Add(message + ".content", block.PathOf("content"));
+  if (content.is_array()) {
+    ContentParts parts;
+    for (size_t i = 0; i < given->size(); ++i) {
+      Fields part((*given)[i], ItemPath(block.PathOf("content"), i));
+      parts.Add((*given)[i], part);
+    }
+    content = parts.Take(message + ".content", names);
+  }
+  return {{"role", "tool"}, {"tool_call_id", *id}, {"content", std::move(content)}};
+}
+
 /// One message of Anthropic's may be several of OpenAI's: each result of a tool is one.
-void AddMessage(Json& messages, const Json& given, const std::string& path) {
+void AddMessage(Json& messages, const Json& given, const std::string& path,
+                openai::FieldNames& names) {
+  const auto next = [&] { return ItemPath("messages", messages.size()); };
   Fields fields(given, path);
   const std::string role(fields.Text("role").value_or(""));
   const Json* content = fields.Find("content");
@@ -83,28 +124,28 @@ void AddMessage(Json& messages, const Json& given, const std::string& path) {
     messages.push_back({{"role", role}, {"content", *content}});
     return;
   }
-  Json parts = Json::array(), calls = Json::array();
+  ContentParts parts;
+  Json calls = Json::array();
   std::string reasoning;
   for (size_t i = 0; i < content->size(); ++i) {
     Fields block((*content)[i], ItemPath(fields.PathOf("content"), i));
     const std::string type(block.Text("type").value_or(""));
     if (type == "tool_result" && role == "user") {
-      messages.push_back(ToolResult(block));
+      messages.push_back(ToolResult(block, next(), names));
     } else if (type == "tool_use" && role == "assistant") {
       calls.push_back(ToolUse(block));
     } else if (type == "thinking" && role == "assistant") {
       reasoning += block.Text("thinking").value_or("");
-    } else if (type == "image" && role == "user") {
-      parts.push_back(PicturePart(block));
+    } else if (type == "image" && role != "user") {
+      block.Fail("type", "is \"image\", which only messages of the user have");
     } else {
-      Json part = (*content)[i];
-      part.erase("cache_control");
-      parts.push_back(std::move(part));
+      parts.Add((*content)[i], block);
     }
   }
   if (parts.empty() && calls.empty() && role == "user") return;
   Json message = {{"role", role}};
-  message["content"] = parts.empty() && !calls.empty() ? Json() : parts;
+  const bool is_empty = parts.empty() && !calls.empty();
+  message["content"] = is_empty ? Json() : parts.Take(next() + ".content", names);
   if (!reasoning.empty()) message["reasoning_content"] = reasoning;
   if (!calls.empty()) message["tool_calls"] = std::move(calls);
   messages.push_back(std::move(message));
@@ -176,7 +217,7 @@ Json FromAnthropic(Fields& fields, bool counts, openai::FieldNames* names) {
   }
   for (size_t i = 0; i < messages->size(); ++i) {
     const size_t begin = body["messages"].size();
-    AddMessage(body["messages"], (*messages)[i], ItemPath("messages", i));
+    AddMessage(body["messages"], (*messages)[i], ItemPath("messages", i), *names);
     for (size_t made = begin; made < body["messages"].size(); ++made) {
       names->Add(ItemPath("messages", made), ItemPath("messages", i));
     }

@@ -223,15 +223,18 @@ std::string GenerateJob::WriteEnd(size_t index) {
   }
   const std::chrono::duration<double> time = Clock::now() - begin_;
   std::string text;
+  size_t longest = 0;
   const auto n = static_cast<size_t>(call_.n);
   for (size_t i = 0; i < n; ++i) {
     const GeneratedAnswer& answer = openai::AnswerOf(result, i);
     services_.metrics.Add(call_.requests[index], answer, time.count());
+    longest = std::max(longest, answer.tokens.size());
     if (!call_.stream) continue;
     const size_t choice = index * n + i;
     text += Begin(choice);
     text += format_->Last(static_cast<int64_t>(choice), answer);
   }
+  services_.metrics.longest_answer.Observe(static_cast<double>(longest));
   results_[index] = std::move(result);
   ++ended_;
   return text;

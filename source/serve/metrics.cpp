@@ -42,6 +42,22 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
+/// `counts` has one more than `bounds`.
+void AppendHistogram(std::string& text, std::string_view name, std::string_view labels,
+                     const auto& bounds, const auto& counts, double sum) {
+  int64_t count = 0;
+  const std::string begin = std::string(name) + "_bucket{" + std::string(labels) + ",le=\"";
+  for (size_t i = 0; i <= std::size(bounds); ++i) {
+    count += counts[i];
+    const std::string bound =
+        i < std::size(bounds) ? NumberText(static_cast<double>(bounds[i])) : "+Inf";
+    text += begin + bound + "\"} " + std::to_string(count) + '\n';
+  }
+  const std::string end = '{' + std::string(labels) + "} ";
+  text += std::string(name) + "_sum" + end + NumberText(sum) + '\n';
+  text += std::string(name) + "_count" + end + std::to_string(count) + '\n';
+}
+
 class MetricsPage {
  public:
   explicit MetricsPage(std::span<const MeasuredModel> models) : models_(models) {
@@ -72,6 +88,13 @@ class MetricsPage {
         Line(full, labels_[i] + ',' + std::string(label) + "=\"" + std::string(word) + '"',
              static_cast<double>(value));
       }
+    });
+  }
+  void AddStepSizes(std::string_view name, std::string_view help) {
+    Each(name, "histogram", help, [&](const std::string& full, size_t i) {
+      const StepSizes& sizes = models_[i].stats.step_sizes;
+      AppendHistogram(text_, full, labels_[i], StepSizes::kMost, sizes.steps,
+                      static_cast<double>(sizes.tokens));
     });
   }
   void Add(std::string_view name, std::string_view help, Histogram Metrics::*histogram) {
@@ -122,16 +145,7 @@ void Histogram::Observe(double value, int64_t times) {
 }
 
 void Histogram::Append(std::string& text, std::string_view name, std::string_view labels) const {
-  int64_t count = 0;
-  const std::string begin = std::string(name) + "_bucket{" + std::string(labels) + ",le=\"";
-  for (size_t i = 0; i <= bounds_.size(); ++i) {
-    count += counts_[i];
-    const std::string bound = i < bounds_.size() ? NumberText(bounds_[i]) : "+Inf";
-    text += begin + bound + "\"} " + std::to_string(count) + '\n';
-  }
-  const std::string end = '{' + std::string(labels) + "} ";
-  text += std::string(name) + "_sum" + end + NumberText(sum_) + '\n';
-  text += std::string(name) + "_count" + end + std::to_string(count) + '\n';
+  AppendHistogram(text, name, labels, bounds_, counts_, sum_);
 }
 
 Metrics::Metrics(int64_t context)
@@ -142,8 +156,10 @@ Metrics::Metrics(int64_t context)
       queue(Seconds()),
       prefill(Seconds()),
       decode(Seconds()),
+      inference(Seconds()),
       prompt_tokens(Counts(context)),
       generated_tokens(Counts(context)),
+      longest_answer(Counts(context)),
       most_tokens(Counts(context)),
       choices({1, 2, 5, 10, 20, 50}) {}
 
@@ -164,8 +180,12 @@ void Metrics::Add(const GenerateRequest& request, const GeneratedAnswer& answer,
   if (request.max_tokens >= 0) most_tokens.Observe(static_cast<double>(request.max_tokens));
   if (tokens == 0) return;
   first_token.Observe(timings.first_token_seconds);
-  prefill.Observe(timings.prompt_seconds);
-  queue.Observe(std::max(0.0, timings.first_token_seconds - timings.prompt_seconds));
+  const auto between = [](auto begin, auto end) {
+    return std::chrono::duration<double>(end - begin).count();
+  };
+  queue.Observe(between(timings.arrived, timings.started));
+  prefill.Observe(between(timings.started, timings.first_token));
+  inference.Observe(between(timings.started, timings.finished));
   decode.Observe(timings.generate_seconds);
   if (tokens > 1) per_token.Observe(timings.generate_seconds / static_cast<double>(tokens - 1));
 }
@@ -179,6 +199,7 @@ void Metrics::Retire(const EngineStats& stats) {
   retired_.generated_tokens = total.generated_tokens;
   retired_.preemptions = total.preemptions;
   retired_.draft = total.draft;
+  retired_.step_sizes = total.step_sizes;
 }
 
 EngineStats Metrics::Total(EngineStats running) const {
@@ -189,6 +210,7 @@ EngineStats Metrics::Total(EngineStats running) const {
   running.generated_tokens += retired_.generated_tokens;
   running.preemptions += retired_.preemptions;
   running.draft += retired_.draft;
+  running.step_sizes += retired_.step_sizes;
   return running;
 }
 
@@ -227,11 +249,15 @@ std::string MetricsText(std::span<const MeasuredModel> models, int connections) 
   };
   page.Gauge("num_requests_running", "Requests that are computed", of(&EngineStats::running));
   page.Gauge("num_requests_waiting", "Requests that wait", of(&EngineStats::waiting));
-  page.Gauge("kv_cache_usage_perc", "Share of the cache that running requests hold, 1 is all",
-             [](Model model) {
-               return static_cast<double>(model.stats.used_blocks) /
-                      static_cast<double>(std::max<int64_t>(1, model.stats.blocks));
-             });
+  page.Gauge("num_requests_swapped", "Of these, ones whose part of the cache other memory keeps",
+             of(&EngineStats::swapped));
+  // vLLM's older dashboards ask for the second name.
+  for (const std::string_view name : {"kv_cache_usage_perc", "gpu_cache_usage_perc"}) {
+    page.Gauge(name, "Share of the cache that running requests hold, 1 is all", [](Model model) {
+      return static_cast<double>(model.stats.used_blocks) /
+             static_cast<double>(std::max<int64_t>(1, model.stats.blocks));
+    });
+  }
   page.Counter("prompt_tokens_total", "Tokens of prompts", of(&EngineStats::prompt_tokens));
   page.Counter("generation_tokens_total", "Tokens of answers", of(&EngineStats::generated_tokens));
   page.Counter("prefix_cache_queries_total", "Tokens that were looked for in the cache",
@@ -259,23 +285,31 @@ std::string MetricsText(std::span<const MeasuredModel> models, int connections) 
                 });
   page.Add("time_to_first_token_seconds", "From the request to its first token",
            &Metrics::first_token);
-  page.Add("inter_token_latency_seconds", "Between two tokens of a stream",
-           &Metrics::between_tokens);
+  // Here, too.
+  for (const std::string_view name :
+       {"inter_token_latency_seconds", "time_per_output_token_seconds"}) {
+    page.Add(name, "Between two tokens of a stream", &Metrics::between_tokens);
+  }
   page.Add("request_time_per_output_token_seconds", "Mean of a request", &Metrics::per_token);
   page.Add("e2e_request_latency_seconds", "From the request to its end", &Metrics::end_to_end);
-  page.Add("request_queue_time_seconds", "Before the prompt was read", &Metrics::queue);
-  page.Add("request_prefill_time_seconds", "Of steps that read the prompt", &Metrics::prefill);
+  page.Add("request_queue_time_seconds", "Before the first step", &Metrics::queue);
+  page.Add("request_prefill_time_seconds", "From the first step to the first token",
+           &Metrics::prefill);
   page.Add("request_decode_time_seconds", "From the first token to the last", &Metrics::decode);
+  page.Add("request_inference_time_seconds", "From the first step to the last token",
+           &Metrics::inference);
   page.Add("request_prompt_tokens", "Tokens of a prompt", &Metrics::prompt_tokens);
   page.Add("request_generation_tokens", "Tokens of an answer", &Metrics::generated_tokens);
-  page.Add("request_max_num_generation_tokens", "Tokens that were asked for",
-           &Metrics::most_tokens);
+  page.Add("request_max_num_generation_tokens", "Tokens of a request's longest answer",
+           &Metrics::longest_answer);
+  page.Add("request_params_max_tokens", "Tokens that were asked for", &Metrics::most_tokens);
   page.Add("request_params_n", "Choices that were asked for", &Metrics::choices);
   page.Gauge("blocks_total", "Blocks of the cache", of(&EngineStats::blocks));
   page.Gauge("blocks_used", "Blocks of running requests", of(&EngineStats::used_blocks));
   page.Gauge("blocks_cached", "Blocks that hold beginnings of prompts",
              of(&EngineStats::cached_blocks));
   page.Counter("steps_total", "Steps of the engine", of(&EngineStats::steps));
+  page.AddStepSizes("iteration_tokens_total", "Tokens of a step, of prompts and of answers");
   page.ServerGauge("connections", "Open connections", connections);
   return page.Take();
 }

@@ -39,7 +39,7 @@ struct Metrics {
 
   // Of the engine's requests that came to an end.
   Histogram first_token, between_tokens, per_token, end_to_end, queue, prefill, decode;
-  Histogram prompt_tokens, generated_tokens, most_tokens, choices;
+  Histogram inference, prompt_tokens, generated_tokens, longest_answer, most_tokens, choices;
   std::array<std::atomic<int64_t>, 4> finished = {};  ///< by FinishReason
   std::atomic<int64_t> failed = 0;                    ///< of the engine
   std::atomic<int64_t> rejected_full = 0;             ///< of the server: the queue was full

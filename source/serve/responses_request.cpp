@@ -17,6 +17,19 @@ struct ResponsesRequest {
   openai::FieldNames& names;
 };
 
+/// {"type": "input_text", "text"}
+std::string_view PartText(Fields& part) {
+  const std::string type(part.Text("type").value_or(""));
+  if (type != "input_text" && type != "output_text" && type != "text" && type != "reasoning_text") {
+    part.Fail("type", "is " + Quote(type) + ": this model reads parts of text only");
+  }
+  const auto words = part.Text("text");
+  if (!words) part.Fail("text", "is missing");
+  part.Ignore({"annotations", "logprobs"});  // of answers that clients send back
+  part.CheckAllKnown();
+  return *words;
+}
+
 /// Text, or parts of it, as one text.
 std::string ContentText(const Json& content, const std::string& path) {
   if (content.is_string()) return content.get<std::string>();
@@ -26,22 +39,15 @@ std::string ContentText(const Json& content, const std::string& path) {
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
     Fields part(content[i], ItemPath(path, i));
-    const std::string type(part.Text("type").value_or(""));
-    if (type != "input_text" && type != "output_text" && type != "text" &&
-        type != "reasoning_text") {
-      part.Fail("type", "is " + Quote(type) + ": this model reads parts of text only");
-    }
-    const auto words = part.Text("text");
-    if (!words) part.Fail("text", "is missing");
-    text += *words;
-    part.Ignore({"annotations", "logprobs"});  // of answers that clients send back
-    part.CheckAllKnown();
+    text += PartText(part);
   }
   return text;
 }
 
-/// The same of a message, which may have pictures: {"type": "input_image", "image_url"}.
-Json MessageContent(const Json& content, const std::string& path) {
+/// The same of `message`, which may have pictures: {"type": "input_image", "image_url"}.
+Json MessageContent(const Json& content, const std::string& path, const std::string& message,
+                    openai::FieldNames& names) {
+  names.Add(message + ".content", path);
   const auto is_picture = [](const Json& part) {
     return part.is_object() && part.value("type", Json()) == "input_image";
   };
@@ -50,16 +56,17 @@ Json MessageContent(const Json& content, const std::string& path) {
   }
   Json parts = Json::array();
   for (size_t i = 0; i < content.size(); ++i) {
+    Fields part(content[i], ItemPath(path, i));
     if (!is_picture(content[i])) {
-      parts.push_back({{"type", "text"}, {"text", ContentText(Json::array({content[i]}), path)}});
+      parts.push_back({{"type", "text"}, {"text", PartText(part)}});
       continue;
     }
-    Fields part(content[i], ItemPath(path, i));
     part.Ignore({"type", "detail"});
     const auto url = part.Text("image_url");
     if (!url) part.Fail("image_url", "is missing");
     part.CheckAllKnown();
     parts.push_back({{"type", "image_url"}, {"image_url", {{"url", *url}}}});
+    names.Add(ItemPath(message + ".content", i) + ".image_url.url", part.PathOf("image_url"));
   }
   return parts;
 }
@@ -67,7 +74,7 @@ Json MessageContent(const Json& content, const std::string& path) {
 /// The items of a conversation as messages of a chat.
 class InputReader {
  public:
-  explicit InputReader(Json& messages) : messages_(messages) {}
+  InputReader(Json& messages, openai::FieldNames& names) : messages_(messages), names_(names) {}
 
   void Add(const Json& given, const std::string& path) {
     Fields item(given, path);
@@ -104,7 +111,7 @@ class InputReader {
     const std::string role(item.Text("role").value_or(""));
     const Json* content = item.Find("content");
     if (content == nullptr) item.Fail("content", "is missing");
-    const Json said = MessageContent(*content, item.PathOf("content"));
+    const Json said = MessageContent(*content, item.PathOf("content"), Next(), names_);
     if (role == "assistant") {
       messages_.push_back({{"role", role}, {"content", nullptr}});
       Assistant()["content"] = said;
@@ -129,12 +136,15 @@ class InputReader {
     const Json* output = item.Find("output");
     if (!id) item.Fail("call_id", "is missing");
     if (output == nullptr) item.Fail("output", "is missing");
-    messages_.push_back({{"role", "tool"},
-                         {"tool_call_id", *id},
-                         {"content", ContentText(*output, item.PathOf("output"))}});
+    messages_.push_back(
+        {{"role", "tool"},
+         {"tool_call_id", *id},
+         {"content", MessageContent(*output, item.PathOf("output"), Next(), names_)}});
   }
+  std::string Next() const { return ItemPath("messages", messages_.size()); }
 
   Json& messages_;
+  openai::FieldNames& names_;
   std::string reasoning_;
 };
 
@@ -252,7 +262,7 @@ Json FromResponses(Fields& fields, Json& told, openai::FieldNames& names) {
     chat["messages"].push_back({{"role", "user"}, {"content", *input}});
   } else {
     const Json* items = fields.List("input", SIZE_MAX);
-    InputReader reader(chat["messages"]);
+    InputReader reader(chat["messages"], names);
     for (size_t i = 0; i < items->size(); ++i) {
       const size_t begin = chat["messages"].size();
       reader.Add((*items)[i], ItemPath("input", i));

@@ -210,9 +210,15 @@ TEST(Engine, SwappedRequestsAnswerAsIfAlone) {
   Engine engine(model, options);
   std::vector<int64_t> ids;
   for (int32_t i = 0; i < 6; ++i) ids.push_back(engine.Submit(request(i)));
+  int64_t most_swapped = 0;
   while (engine.Step()) {
+    const EngineStats stats = engine.stats();
+    most_swapped = std::max(most_swapped, stats.swapped);
+    EXPECT_LE(stats.swapped, stats.waiting);
   }
   EXPECT_GT(engine.stats().preemptions, 0);
+  EXPECT_GT(most_swapped, 0);
+  EXPECT_EQ(engine.stats().swapped, 0);
   for (int32_t i = 0; i < 6; ++i) {
     const GenerateResult together = engine.Take(ids[static_cast<size_t>(i)]).value();
     const GenerateResult alone = Engine(model).Generate(request(i));
@@ -220,6 +226,23 @@ TEST(Engine, SwappedRequestsAnswerAsIfAlone) {
     EXPECT_EQ(together.logprobs, alone.logprobs) << i;
   }
   EXPECT_EQ(engine.stats().used_blocks, 0);
+}
+
+/// The step that reads a prompt gives the first token of its answer.
+TEST(Engine, CountsTheTokensOfSteps) {
+  Engine engine(TinyModel(), {.reuse_prefixes = false});
+  engine.Generate(RequestOf({3, 17, 29, 4, 5, 6, 7, 8}, 5));
+  std::array<int64_t, 14> want = {};
+  want[0] = 4;  // one token
+  want[2] = 1;  // 9
+  EXPECT_EQ(engine.stats().step_sizes.steps, want);
+  EXPECT_EQ(engine.stats().step_sizes.tokens, 13);
+  StepSizes sizes;
+  for (const int64_t tokens : {8, 16384, 16385}) sizes.Add(tokens);
+  sizes += engine.stats().step_sizes;
+  want[1] = want[12] = want[13] = 1;
+  EXPECT_EQ(sizes.steps, want);
+  EXPECT_EQ(sizes.tokens, 13 + 8 + 16384 + 16385);
 }
 
 /// The second request begins while the first is running.

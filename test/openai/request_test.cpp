@@ -257,7 +257,7 @@ TEST(OpenAiRequest, MessagesThatMakeNoSenseAreRefusedByPlace) {
           "image_url":{"url":"data:image/png;base64,aGk="}}]}]})",
        "messages[0].content[0].image_url.url", "reads text alone"},
       {R"({"messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}]})",
-       "messages[0].content[0].type", "parts of type \"text\""},
+       "messages[0].content[0].type", "parts of text are read"},
       {R"({"messages":[{"role":"user","content":"x","mood":1}]})", "messages[0].mood", "not known"},
       {R"({"messages":[{"role":"assistant","tool_calls":[{}]}]})",
        "messages[0].tool_calls[0].function", "missing"},

@@ -306,6 +306,16 @@ TEST(ModelServer, CountsWhatItDoes) {
     EXPECT_TRUE(has(prefix + "request_rejected_total" + labels + ",reason=\"invalid\"} 1"));
     EXPECT_TRUE(has(prefix + "time_to_first_token_seconds_count" + labels + "} 1"));
     EXPECT_TRUE(has(prefix + "e2e_request_latency_seconds_bucket" + labels + ",le=\"+Inf\"} 1"));
+    EXPECT_TRUE(has(prefix + "request_inference_time_seconds_count" + labels + "} 1"));
+    EXPECT_TRUE(has(prefix + "request_params_max_tokens_sum" + labels + "} 24"));
+    EXPECT_TRUE(has(prefix + "request_max_num_generation_tokens_sum" + labels + "} 24"));
+    // The step that read the prompt gave the first token.
+    EXPECT_TRUE(has(prefix + "iteration_tokens_total_bucket" + labels + ",le=\"1\"} 23"));
+    EXPECT_TRUE(has(prefix + "iteration_tokens_total_bucket" + labels + ",le=\"16384\"} 24"));
+    EXPECT_TRUE(has(prefix + "iteration_tokens_total_count" + labels + "} 24"));
+    const int64_t prompt = body["usage"]["prompt_tokens"];
+    EXPECT_TRUE(
+        has(prefix + "iteration_tokens_total_sum" + labels + "} " + std::to_string(prompt + 24)));
   }
 }
 
@@ -329,17 +339,22 @@ TEST(ModelServer, MeasuresUnderTheseNames) {
       "connections gauge",
       "e2e_request_latency_seconds histogram",
       "generation_tokens_total counter",
+      "gpu_cache_usage_perc gauge",
       "inter_token_latency_seconds histogram",
+      "iteration_tokens_total histogram",
       "kv_cache_usage_perc gauge",
       "num_preemptions_total counter",
       "num_requests_running gauge",
+      "num_requests_swapped gauge",
       "num_requests_waiting gauge",
       "prefix_cache_hits_total counter",
       "prefix_cache_queries_total counter",
       "prompt_tokens_total counter",
       "request_decode_time_seconds histogram",
       "request_generation_tokens histogram",
+      "request_inference_time_seconds histogram",
       "request_max_num_generation_tokens histogram",
+      "request_params_max_tokens histogram",
       "request_params_n histogram",
       "request_prefill_time_seconds histogram",
       "request_prompt_tokens histogram",
@@ -352,6 +367,7 @@ TEST(ModelServer, MeasuresUnderTheseNames) {
       "spec_decode_num_draft_tokens_total counter",
       "spec_decode_num_drafts_total counter",
       "steps_total counter",
+      "time_per_output_token_seconds histogram",
       "time_to_first_token_seconds histogram",
   };
   EXPECT_EQ(got, (std::map<std::string, std::set<std::string>>{{"oort", want}, {"vllm", want}}));

@@ -106,6 +106,90 @@ TEST(PictureRoutes, OtherApisTakePictures) {
   EXPECT_EQ(Json::parse(response.body)["usage"]["input_tokens"], prompt) << response.body;
 }
 
+/// What is wrong with a picture is said of the field that the client sent, and of no other API's.
+void ExpectBlamed(const Answer& answer, const std::string& field, const std::string& says) {
+  EXPECT_EQ(answer.status, 400) << answer.body;
+  const Json body = Json::parse(answer.body);
+  const std::string message = body["error"]["message"];
+  EXPECT_EQ(message.rfind('"' + field + '"', 0), 0u) << message;
+  EXPECT_NE(message.find(says), std::string::npos) << message;
+  EXPECT_EQ(message.find("url.url"), std::string::npos) << message;
+}
+
+TEST(PictureRoutes, AnthropicsErrorsNameItsFields) {
+  const Fixture fixture(WithVision());
+  const auto picture = [](const std::string& data, const std::string& type = "image/png") {
+    const Json source = {{"type", "base64"}, {"media_type", type}, {"data", data}};
+    return Json({{"type", "image"}, {"source", source}});
+  };
+  const auto ask = [&](const Json& blocks) {
+    // A result of a tool is a message of its own in OpenAI's form: later ones have other places.
+    const Json result = {{"type", "tool_result"}, {"tool_use_id", "1"}, {"content", "7"}};
+    const Json first = {{"role", "user"}, {"content", Json::array({result, result})}};
+    const Json messages = Json::array({first, Json{{"role", "user"}, {"content", blocks}}});
+    return fixture.Post("/v1/messages", {{"max_tokens", 2}, {"messages", messages}});
+  };
+  const Json text = {{"type", "text"}, {"text", "What?"}};
+  const std::string sound = Base64("vision_tall.png");
+  ExpectBlamed(ask(Json::array({text, picture("?")})), "messages[1].content[1].source.data",
+               "not base64");
+  ExpectBlamed(ask(Json::array({picture("bm8gcGljdHVyZQ==")})),
+               "messages[1].content[0].source.data", "");
+  ExpectBlamed(ask(Json::array({picture(sound, "image/png,")})),
+               "messages[1].content[0].source.media_type", "no media type");
+  Json many = Json::array();
+  while (many.size() < 17) many.push_back(picture(sound));
+  ExpectBlamed(ask(many), "messages[1].content[16].source", "one picture more");
+  // Behind what is no part in OpenAI's form.
+  const Json call = {{"type", "tool_result"}, {"tool_use_id", "1"}, {"content", "7"}};
+  ExpectBlamed(ask(Json::array({call, text, picture("?")})), "messages[1].content[2].source.data",
+               "not base64");
+  ExpectBlamed(ask(Json::array({call, Json{{"type", "text"}}})), "messages[1].content[1].text",
+               "missing");
+  // What a tool answers may be a picture.
+  const auto answered = [&](const std::string& data) {
+    return Json::array({text, Json{{"type", "tool_result"},
+                                   {"tool_use_id", "1"},
+                                   {"content", Json::array({text, picture(data)})}}});
+  };
+  ExpectBlamed(ask(answered("?")), "messages[1].content[1].content[1].source.data", "not base64");
+  const Answer answer = ask(answered(sound));
+  EXPECT_EQ(answer.status, 200) << answer.body;
+}
+
+TEST(PictureRoutes, ErrorsOfResponsesNameItsFields) {
+  const Fixture fixture(WithVision());
+  const Json text = {{"type", "input_text"}, {"text", "What?"}};
+  const auto picture = [](const std::string& url) {
+    return Json({{"type", "input_image"}, {"image_url", url}});
+  };
+  const Json call = {
+      {"type", "function_call"}, {"call_id", "1"}, {"name", "look"}, {"arguments", "{}"}};
+  const auto ask = [&](const Json& item) {
+    // Two calls are one message.
+    return fixture.Post("/v1/responses", {{"instructions", "Be brief."},
+                                          {"input", Json::array({call, call, item})},
+                                          {"max_output_tokens", 2}});
+  };
+  const auto message = [](const Json& parts) {
+    return Json({{"role", "user"}, {"content", parts}});
+  };
+  const auto output = [](const Json& parts) {
+    return Json({{"type", "function_call_output"}, {"call_id", "1"}, {"output", parts}});
+  };
+  const Json broken = Json::array({text, picture("data:image/png;base64,?")});
+  ExpectBlamed(ask(message(broken)), "input[2].content[1].image_url", "not base64");
+  ExpectBlamed(ask(message(Json::array({picture("https://a.b/c")}))),
+               "input[2].content[0].image_url", "nothing is fetched");
+  ExpectBlamed(ask(message(Json::array({picture(DataUrl("vision_tall.png")), text, Json(5)}))),
+               "input[2].content[2]", "object");
+  ExpectBlamed(ask(output(broken)), "input[2].output[1].image_url", "not base64");
+  const Json looked = output(Json::array({text, picture(DataUrl("vision_tall.png"))}));
+  const Json input = Json::array({looked, message(Json::array({text}))});
+  const Answer answer = fixture.Post("/v1/responses", {{"input", input}, {"max_output_tokens", 2}});
+  EXPECT_EQ(answer.status, 200) << answer.body;
+}
+
 /// This model's template knows no tools.
 TEST(PictureRoutes, ToolsMayAnswerWithPictures) {
   const Fixture fixture(WithVision());

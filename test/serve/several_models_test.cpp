@@ -116,6 +116,8 @@ TEST(SeveralModels, OneGoesWhenAnotherNeedsItsRoom) {
             std::string::npos);
   EXPECT_NE(metrics.find("vllm:generation_tokens_total{model_name=\"two\",engine=\"0\"} 24\n"),
             std::string::npos);
+  EXPECT_NE(metrics.find("vllm:iteration_tokens_total_count{model_name=\"two\",engine=\"0\"} 24\n"),
+            std::string::npos);
 
   // An answer that runs keeps its model; who needs the room waits until it has ended.
   RawClient stream(fixture.server.port());

@@ -77,8 +77,8 @@ def with_rows(suite):
 class Server:
     """A server on a free port, which ends with the block it serves."""
 
-    def __init__(self, *arguments, model=STORYTELLER, mode=("--exact", "--threads", "1")):
-        self.command = [OORT, "serve", str(model), "--port", "0", *mode, *map(str, arguments)]
+    def __init__(self, *arguments, model=STORYTELLER, mode=("--exact", "--threads", "1"), port=0):
+        self.command = [OORT, "serve", str(model), "--port", str(port), *mode, *map(str, arguments)]
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
