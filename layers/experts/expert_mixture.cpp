@@ -9,92 +9,56 @@
 #include "core/checked.h"
 #include "core/cpu_limits.h"
 #include "core/parallel.h"
-#include "layers/epilogue.h"
-#include "layers/experts/expert_routing.h"
+#include "layers/experts/expert_mixture_spec.h"
 #include "layers/precision_param.h"
 #include "layers/quantized_linear/answer_rows.h"
-#include "layers/quantized_linear/stored_weight.h"
 
 namespace oort {
 namespace {
-
-enum Part : unsigned char { kGate, kUp, kDown };
 
 /// Feed-forward layers of which each token goes through a few. Rows are grouped by expert, so that
 /// only experts in use are read, and each of them once.
 class ExpertMixture final : public Layer {
  public:
   explicit ExpertMixture(const LayerInit& init)
-      : input_(init.Arg("input")),
-        router_(init.Arg("router")),
-        hidden_(init.Int("in_features")),
-        intermediate_(init.Int("intermediate")),
-        held_(init.Int("experts")),
-        first_(init.Int("first_expert")),
-        sums_(init.Bool("sum")),
-        correction_(init.Weight("correction")),
-        rule_(ReadRoutingRule(init, std::max(init.Int("all_experts"), held_), correction_)),
-        limit_(static_cast<float>(init.Float("limit"))),
-        epilogue_(init),
-        multiplier_(init.isa(), ReadPrecision(init)),
-        packed_(StoredArguments(init, 3)) {
-    if (first_ > rule_.experts - held_) {
-      throw Error(ErrorCode::kInvalidModel, std::to_string(held_) + " experts from expert " +
-                                                std::to_string(first_) + " on are no part of " +
-                                                std::to_string(rule_.experts));
-    }
-    if (ReadPrecision(init) != Precision::kF32) epilogue_.AllowRough();
-    for (const Part part : {kGate, kUp, kDown}) Pack(init, part);
+      : spec_(init), multiplier_(init.isa(), ReadPrecision(init)) {
+    if (ReadPrecision(init) != Precision::kF32) spec_.epilogue().AllowRough();
+    for (const ExpertPart part : {kGatePart, kUpPart, kDownPart}) Pack(init, part);
   }
 
-  std::vector<Value> Infer(const Args& args) const override {
-    const Shape& shape = args.shape(input_);
-    if (shape.rank() != 2 || shape[1] != hidden_ ||
-        args.shape(router_) != Shape{shape[0], rule_.experts}) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "expected an input (tokens," + std::to_string(hidden_) +
-                      ") and a router's logits (tokens," + std::to_string(rule_.experts) +
-                      "), got " + shape.ToString() + " and " + args.shape(router_).ToString());
-    }
-    epilogue_.Check(args, shape);
-    if (sums_) return {Tensor::Meta(DType::kF32, shape)};
-    if (epilogue_.has_addend(args)) {
-      throw Error(ErrorCode::kInvalidArgument, "rows that are not summed up get no addend");
-    }
-    return {Tensor::Meta(DType::kF32, {CheckedMultiply(shape[0], rule_.used), hidden_})};
-  }
+  std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
-    const int64_t tokens = args.shape(input_)[0];
-    const float* x = args.tensor(input_).data<float>();
+    const int64_t tokens = spec_.Tokens(args), first = spec_.first();
+    const float* x = spec_.x(args);
     Tensor& out = outputs[0].AsTensor();
-    if (const float* addend = epilogue_.addend(args)) {
+    if (const float* addend = spec_.epilogue().addend(args)) {
       std::memcpy(out.raw(), addend, out.bytes());
     } else {
       std::memset(out.raw(), 0, out.bytes());
     }
-    const ExpertRouting routing(rule_, args.tensor(router_).data<float>(), tokens);
+    const ExpertRouting routing(spec_.rule(), spec_.logits(args), tokens);
     const Scratch scratch = ScratchOf(context.workspace(), tokens);
     const bool apart = AreAnswersApart(context, multiplier_);
     float* next = out.data<float>();  // where rows are not summed up
     for (const int64_t expert : routing.experts_in_use()) {
-      if (expert < first_ || expert >= first_ + held_) continue;  // another rank has it
+      if (expert < first || expert >= first + spec_.held()) continue;  // another rank has it
       const int64_t rows = routing.count(expert);
       const RoutedToken* routed = routing.begin(expert);
-      const float* gathered = x + routed->token * hidden_;
-      if (rows > 1 || rule_.scales_inputs) {
+      const float* gathered = x + routed->token * spec_.hidden();
+      if (rows > 1 || spec_.rule().scales_inputs) {
         Gather(context, x, routed, rows, scratch.x);
         gathered = scratch.x;
       }
-      float* y = sums_ ? scratch.y : next;
-      Run(context, expert - first_, gathered, rows, apart, scratch, y);
-      next += rows * hidden_;
-      if (sums_) AddWeighted(context, y, routed, rows, hidden_, out.data<float>());
+      float* y = spec_.sums() ? scratch.y : next;
+      Run(context, expert - first, gathered, rows, apart, scratch, y);
+      next += rows * spec_.hidden();
+      if (spec_.sums()) AddWeighted(context, y, routed, rows, spec_.hidden(), out.data<float>());
     }
   }
 
   size_t Workspace(const Args& args, int threads) const override {
-    const int64_t tokens = args.shape(input_)[0];
+    const int64_t tokens = spec_.Tokens(args);
     size_t most = 0;
     // An expert gets any number of them, and fewer rows may go through kernels that need more.
     for (int64_t rows = 1; rows <= tokens; ++rows) {
@@ -106,20 +70,10 @@ class ExpertMixture final : public Layer {
     return CheckedAdd(ScratchBytes(tokens), most);
   }
 
-  bool Packs(int argument) const override { return IsAmong(packed_, argument); }
+  bool Packs(int argument) const override { return spec_.Packs(argument); }
 
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
-    const auto tokens = static_cast<double>(args.shape(input_)[0]);
-    const double at_most =
-        std::min(tokens * static_cast<double>(rule_.used), static_cast<double>(rule_.experts));
-    Cost cost;
-    const double share = static_cast<double>(held_) / static_cast<double>(rule_.experts);
-    cost.flops = 6 * tokens * static_cast<double>(rule_.used) * static_cast<double>(hidden_) *
-                 static_cast<double>(intermediate_) * share;
-    cost.bytes = static_cast<double>(weight_bytes_) / static_cast<double>(rule_.experts) * at_most +
-                 static_cast<double>(args.tensor(input_).bytes()) +
-                 static_cast<double>(outputs[0].AsTensor().bytes());
-    return cost;
+    return spec_.Work(args, outputs, weight_bytes_);
   }
 
  private:
@@ -136,26 +90,19 @@ class ExpertMixture final : public Layer {
     std::byte* rest;
   };
 
-  int64_t RowsOf(Part part) const { return part == kDown ? hidden_ : intermediate_; }
-
-  void Pack(const LayerInit& init, Part part) {
-    const int64_t rows = RowsOf(part);
-    const int64_t columns = part == kDown ? intermediate_ : hidden_;
-    const StoredMatrix all = ReadStored(init, part, CheckedMultiply<int64_t>(held_, rows), columns);
-    biases_[part] = init.Weight(PartName("bias", part));
-    if (biases_[part].defined() && biases_[part].shape() != Shape{held_ * rows}) {
-      throw Error(ErrorCode::kInvalidModel, "expected a bias of " + std::to_string(held_ * rows) +
-                                                " elements, got " + biases_[part].ToString());
-    }
+  void Pack(const LayerInit& init, ExpertPart part) {
+    const int64_t rows = spec_.RowsOf(part);
+    const StoredMatrix all = spec_.Weights(init, part);
+    biases_[part] = spec_.Bias(init, part);
     const float* bias = biases_[part].defined() ? biases_[part].data<float>() : nullptr;
-    experts_.resize(static_cast<size_t>(held_));
-    for (int64_t e = 0; e < held_; ++e) {
+    experts_.resize(static_cast<size_t>(spec_.held()));
+    for (int64_t e = 0; e < spec_.held(); ++e) {
       Expert& expert = experts_[static_cast<size_t>(e)];
       const auto matrix = std::make_shared<const QuantizedMatrix>(
           StoredRows(all, e, rows), AvailableThreads(), multiplier_.scales());
       weight_bytes_ += matrix->bytes();
       const float* own = bias == nullptr ? nullptr : bias + e * rows;
-      if (part == kDown) {
+      if (part == kDownPart) {
         expert.down = {matrix};
         expert.down_bias = {own};
       } else {
@@ -174,16 +121,16 @@ class ExpertMixture final : public Layer {
   }
   QuantizedProduct UpProduct(int64_t expert, int64_t rows, bool apart) const {
     const Expert& weights = experts_[static_cast<size_t>(expert)];
-    QuantizedProduct product = ProductOf(rows, hidden_, apart);
+    QuantizedProduct product = ProductOf(rows, spec_.hidden(), apart);
     product.matrices = weights.up;
     product.biases = weights.up_bias;
-    product.gated = limit_ == 0;
-    if (product.gated) product.activation = epilogue_.activation();
+    product.gated = spec_.limit() == 0;
+    if (product.gated) product.activation = spec_.epilogue().activation();
     return product;
   }
   QuantizedProduct DownProduct(int64_t expert, int64_t rows, bool apart) const {
     const Expert& weights = experts_[static_cast<size_t>(expert)];
-    QuantizedProduct product = ProductOf(rows, intermediate_, apart);
+    QuantizedProduct product = ProductOf(rows, spec_.intermediate(), apart);
     product.matrices = weights.down;
     product.biases = weights.down_bias;
     return product;
@@ -197,7 +144,7 @@ class ExpertMixture final : public Layer {
     up.y = {hidden.data(), up.gated ? 1u : 2u};
     up.next = experts_[static_cast<size_t>(expert)].down[0]->data();
     multiplier_.Run(up, context.threads(), scratch.rest);
-    if (!up.gated) ClampAndGate(context, rows * intermediate_, scratch.gate, scratch.up);
+    if (!up.gated) ClampAndGate(context, rows * spec_.intermediate(), scratch.gate, scratch.up);
     QuantizedProduct down = DownProduct(expert, rows, apart);
     const std::array<float*, 1> y = {result};
     down.x = scratch.gate;
@@ -210,8 +157,8 @@ class ExpertMixture final : public Layer {
     constexpr float kSlope = 1.702F;
     context.ParallelFor(count, GrainOf({12, 50}), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const float g = std::min(gate[i], limit_);
-        const float u = std::clamp(up[i], -limit_, limit_);
+        const float g = std::min(gate[i], spec_.limit());
+        const float u = std::clamp(up[i], -spec_.limit(), spec_.limit());
         gate[i] = (u + 1) * (g / (1 + std::exp(-kSlope * g)));
       }
     });
@@ -219,16 +166,16 @@ class ExpertMixture final : public Layer {
 
   void Gather(const Context& context, const float* x, const RoutedToken* routed, int64_t rows,
               float* to) const {
-    const double bytes = static_cast<double>(hidden_) * 8;
+    const double bytes = static_cast<double>(spec_.hidden()) * 8;
     context.ParallelFor(rows, GrainOf({bytes, 0}), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const float* from = x + routed[row].token * hidden_;
-        if (!rule_.scales_inputs) {
-          std::copy_n(from, hidden_, to + row * hidden_);
+        const float* from = x + routed[row].token * spec_.hidden();
+        if (!spec_.rule().scales_inputs) {
+          std::copy_n(from, spec_.hidden(), to + row * spec_.hidden());
           continue;
         }
         const float scale = routed[row].scale;
-        for (int64_t i = 0; i < hidden_; ++i) to[row * hidden_ + i] = from[i] * scale;
+        for (int64_t i = 0; i < spec_.hidden(); ++i) to[row * spec_.hidden() + i] = from[i] * scale;
       }
     });
   }
@@ -239,7 +186,7 @@ class ExpertMixture final : public Layer {
     return CheckedAdd<size_t>(bytes, 63) / 64 * 64;
   }
   size_t ScratchBytes(int64_t tokens) const {
-    const size_t wide = Lines(tokens, hidden_), narrow = Lines(tokens, intermediate_);
+    const size_t wide = Lines(tokens, spec_.hidden()), narrow = Lines(tokens, spec_.intermediate());
     return CheckedAdd(CheckedMultiply<size_t>(2, wide), CheckedMultiply<size_t>(2, narrow));
   }
   Scratch ScratchOf(std::byte* workspace, int64_t tokens) const {
@@ -249,25 +196,17 @@ class ExpertMixture final : public Layer {
       return taken;
     };
     Scratch scratch{};
-    scratch.x = take(hidden_);
-    scratch.gate = take(intermediate_);
-    scratch.up = take(intermediate_);
-    scratch.y = take(hidden_);
+    scratch.x = take(spec_.hidden());
+    scratch.gate = take(spec_.intermediate());
+    scratch.up = take(spec_.intermediate());
+    scratch.y = take(spec_.hidden());
     scratch.rest = workspace;
     return scratch;
   }
 
-  int input_, router_;
-  int64_t hidden_, intermediate_;
-  int64_t held_, first_;  // experts
-  bool sums_;
-  Tensor correction_;  ///< before the rule, which looks at it
-  RoutingRule rule_;
-  float limit_;
-  FusedEpilogue epilogue_;
+  ExpertMixtureSpec spec_;
   QuantizedMultiplier multiplier_;
-  std::vector<int> packed_;
-  std::array<Tensor, 3> biases_;
+  std::array<Tensor, kExpertParts> biases_;
   std::vector<Expert> experts_;
   size_t weight_bytes_ = 0;
 };
@@ -289,13 +228,16 @@ OORT_LAYERS(expert_mixture) {
       "limit: both products are held to it, and become g sigmoid(1.702 g) (u + 1). One rank has "
       "the experts from first_expert on, of all_experts that a router knows; with sum=False it "
       "gives what each of them makes of each of its tokens, one row behind the other in the order "
-      "of the experts, and zeros up to tokens times used rows");
+      "of the experts, and zeros up to tokens times used rows. on_host: a GPU leaves it to the "
+      "CPU, "
+      "as it has no memory for the weights");
   schema.Tensor("input", kF32Only).Tensor("router", kF32Only).OptionalTensor("addend", kF32Only);
   schema.Int("in_features").AtLeast(1).Int("intermediate").AtLeast(1);
   schema.Int("experts").AtLeast(1).Float("limit", 0.0).AtLeast(0);
   AddRoutingParams(schema);
   schema.Int("first_expert", 0).AtLeast(0).Int("all_experts", 0).AtLeast(0).Bool("sum", true);
-  for (int part = 0; part < 3; ++part) {
+  schema.Bool("on_host", false);
+  for (int part = 0; part < kExpertParts; ++part) {
     AddStoredWeight(schema, part);
     schema.OptionalAttribute(PartName("bias", part));
   }

@@ -134,7 +134,6 @@ bool IsExact(double weight_bytes) { return IsExactByDefault(DeviceType::kCuda, w
 
 std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptions& options) {
   std::vector<GpuMemory> memories;
-  if (report.shape.experts > 0) return memories;
   const auto predict = [&](limits::BitWidths precision, double cache_bits) {
     precision.cache_bits = cache_bits;
     const limits::DeviceWeightBits weights{static_cast<int>(precision.weight_bits), 0,

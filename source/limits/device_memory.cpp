@@ -5,10 +5,10 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "layers/experts/cuda/mixture_scratch.h"
 #include "layers/quantized_linear/cuda/device_weights.h"
 #include "layers/quantized_linear/cuda/packed_gemm.h"
 #include "limits/limits.h"
-#include "oort/error.h"
 
 namespace oort::limits {
 namespace {
@@ -71,6 +71,7 @@ double Real(int64_t value) { return static_cast<double>(value); }
 struct PackedModel {
   double query, key;  ///< widths
   Packed qkv, output, up, down, table, positions;
+  Packed router, expert_up, expert_down, shared_up, shared_down;  ///< of mixtures
 
   PackedModel(const ModelShape& shape, const DeviceWeightBits& weights)
       : query(Real(shape.heads * shape.head_dim)),
@@ -83,27 +84,50 @@ struct PackedModel {
                                 weights.group)),
         down({Real(shape.hidden)}, Real(shape.intermediate), weights.bits, weights.group),
         table({Real(shape.vocabulary)}, Real(shape.hidden), TableBits(weights), weights.group),
-        positions({Real(shape.positions)}, Real(shape.hidden), 16, weights.group) {
-    if (shape.experts > 0) {
-      throw Error(ErrorCode::kUnsupported, "Oort runs no mixtures of experts");
-    }
-  }
+        positions({Real(shape.positions)}, Real(shape.hidden), 16, weights.group),
+        router({Real(shape.experts)}, Real(shape.hidden), weights.bits, weights.group),
+        expert_up(Gated(shape.expert_intermediate, shape, weights)),
+        expert_down({Real(shape.hidden)}, Real(shape.expert_intermediate), weights.bits,
+                    weights.group),
+        shared_up(Gated(shape.shared_intermediate, shape, weights)),
+        shared_down({Real(shape.hidden)}, Real(shape.shared_intermediate), weights.bits,
+                    weights.group) {}
 
   double Bytes(const ModelShape& shape) const {
     const double biases = (shape.qkv_bias ? qkv.rows : 0) + (shape.output_bias ? output.rows : 0) +
                           (shape.mlp_bias ? up.rows + down.rows : 0);
-    return Real(shape.layers) *
-               (qkv.bytes() + output.bytes() + up.bytes() + down.bytes() + biases * kNumber) +
+    const double sparse = shape.experts > 0 ? Real(shape.layers - shape.dense_layers) : 0;
+    const double mixture = router.bytes() + shared_up.bytes() + shared_down.bytes() +
+                           Real(shape.experts) * (expert_up.bytes() + expert_down.bytes());
+    return Real(shape.layers) * (qkv.bytes() + output.bytes() + biases * kNumber) +
+           (Real(shape.layers) - sparse) * (up.bytes() + down.bytes()) + sparse * mixture +
            table.bytes() * (shape.tied_head ? 1 : 2) + positions.bytes() +
            CountParameters(shape).norms * kNumber;
   }
 
  private:
+  static Packed Gated(int64_t intermediate, const ModelShape& shape,
+                      const DeviceWeightBits& weights) {
+    const double rows = Real(intermediate);
+    return {{rows, rows}, Real(shape.hidden), weights.bits, weights.group, true};
+  }
   static int TableBits(const DeviceWeightBits& weights) {
     if (weights.table_bits > 0) return weights.table_bits;
     return weights.bits == 4 ? 8 : weights.bits;
   }
 };
+
+/// Numbers that a mixture has for each of `rows` tokens: what it reads, writes and scratches.
+double MixtureOfRow(const ModelShape& shape, const DeviceRunShape& run) {
+  if (shape.experts == 0) return 0;
+  const cuda::MixtureShape mixture{shape.hidden, shape.expert_intermediate, shape.experts,
+                                   shape.experts_used,
+                                   run.exact ? cuda::kExactPlanes : cuda::kFastPlanes};
+  const auto rows = static_cast<int64_t>(run.rows);
+  const cuda::MixtureScratch scratch(mixture, std::min(rows, MixtureTokensAtOnce(mixture)));
+  return 2 * Real(shape.hidden) + Real(shape.experts) +
+         static_cast<double>(scratch.total) / run.rows / kNumber;
+}
 
 }  // namespace
 
@@ -132,6 +156,7 @@ DeviceMemory PredictDeviceMemory(const ModelShape& shape, const DeviceWeightBits
       model.query + hidden + scratch(model.output),
       wide + scratch(model.up),
       wide + hidden + scratch(model.down),
+      MixtureOfRow(shape, run),
   });
   const double few = std::min(rows, kGemvRows);
   memory.activations = std::max(rows * (hidden + most), few * Real(shape.vocabulary)) * kNumber +

@@ -19,7 +19,7 @@ struct DeviceMemory {
   double total() const { return weights + cache + activations; }
 };
 
-/// Those of the weights alone. Throws kUnsupported for a mixture of experts.
+/// Those of the weights alone. Experts count as if the GPU held them all.
 double PredictDeviceWeights(const ModelShape& shape, const DeviceWeightBits& weights);
 
 /// What is kept there while it runs.
@@ -30,7 +30,7 @@ struct DeviceRunShape {
   bool exact = false;      ///< activations stay f32
 };
 
-/// What CUDA itself takes is not in it. Throws kUnsupported for a mixture of experts.
+/// What CUDA itself takes is not in it.
 DeviceMemory PredictDeviceMemory(const ModelShape& shape, const DeviceWeightBits& weights,
                                  const DeviceRunShape& run);
 

@@ -15,6 +15,7 @@
 #include "decoder/random_checkpoint.h"
 #include "decoder/shard.h"
 #include "llm/exactness.h"
+#include "llm/experts_place.h"
 #include "llm/load_on_ranks.h"
 #include "llm/rank_device.h"
 #include "llm/rank_group.h"
@@ -378,6 +379,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   if (!alone) {
     digest ^= impl->TakePart(decoder, options.ranks, options.device.type != DeviceType::kCpu);
   }
+  PlaceExperts(decoder.graph, options.device);
   LoadOptions load = LoadingOf(options, impl->exact);
   load.device = options.device;
   load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32

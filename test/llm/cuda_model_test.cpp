@@ -8,6 +8,7 @@
 #include "cuda/device.h"
 #include "cuda/memory.h"
 #include "decoder/random_checkpoint.h"
+#include "kit/count_operators.h"
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "kit/paths.h"
@@ -34,6 +35,17 @@ class CudaModel : public ::testing::Test {
     options.device = device;
     options.exact = exact;
     return LanguageModel::Load(path, options);
+  }
+
+  /// The exact model with weights in f16, converted to `param`: so the GPU keeps those of f32.
+  static std::shared_ptr<const LanguageModel> LoadHalved(const char* name,
+                                                         const std::filesystem::path& param,
+                                                         Device device) {
+    ConvertOptions convert;
+    convert.weights = "f16";
+    std::filesystem::path bin = param;
+    ConvertLanguageModel(kGpuModels / name, param, bin.replace_extension("bin"), convert);
+    return LoadOn(param, device, true);
   }
 
   static std::vector<int32_t> Tokens(const LanguageModel& model, int count) {
@@ -125,9 +137,10 @@ class CudaModel : public ::testing::Test {
 /// Needs no GPU: on the host each of these would bring copies into every step.
 TEST(CudaLanguageLayers, AreAllThere) {
   if (!cuda::BuiltIn()) GTEST_SKIP() << "this build has no CUDA";
-  for (const char* type : {"oort.QuantizedEmbedding", "oort.QuantizedLinear", "oort.RotaryAngles",
-                           "oort.Rotary", "oort.PagedAttention", "oort.Argmax", "oort.LoraAdd",
-                           "nn.RMSNorm", "torch.index_select", "pnnx.Expression"}) {
+  for (const char* type :
+       {"oort.QuantizedEmbedding", "oort.QuantizedLinear", "oort.RotaryAngles", "oort.Rotary",
+        "oort.PagedAttention", "oort.Argmax", "oort.LoraAdd", "oort.ExpertMixture", "nn.RMSNorm",
+        "torch.index_select", "pnnx.Expression"}) {
     EXPECT_TRUE(LayerRegistry::Global().Has(type, DeviceType::kCuda)) << type;
   }
 }
@@ -137,12 +150,9 @@ TEST_F(CudaModel, AllFamiliesGiveTheCpusLogits) {
   for (const char* name :
        {"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gpt2", "llama2c_v2.bin"}) {
     SCOPED_TRACE(name);
-    // The GPU keeps f32 weights as f16: both sides get them so.
-    ConvertOptions convert;
-    convert.weights = "f16";
     const std::filesystem::path param = folder.path() / "half.pnnx.param";
-    ConvertLanguageModel(kGpuModels / name, param, folder.path() / "half.pnnx.bin", convert);
-    const std::vector<float> want = Logits(LoadOn(param, Device::Cpu(), true), KvType::kF32, 40);
+    const auto halved = LoadHalved(name, param, Device::Cpu());
+    const std::vector<float> want = Logits(halved, KvType::kF32, 40);
     // One token at a time is recorded and replayed.
     for (size_t step : {size_t{40}, size_t{5}, size_t{1}}) {
       SCOPED_TRACE(step);
@@ -151,6 +161,41 @@ TEST_F(CudaModel, AllFamiliesGiveTheCpusLogits) {
     }
     // Prompts on tensor cores, in less than f32.
     ExpectNearLogits(Logits(LoadOn(param, Device::Cuda(0), false), KvType::kF16, 40), want, 0.2);
+  }
+}
+
+TEST_F(CudaModel, MixturesGiveTheCpusLogits) {
+  const testing::TemporaryFolder folder;
+  for (const char* name : {"mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "deepseek_v2_groups",
+                           "deepseek_v3", "llama4_text", "gpt_oss"}) {
+    SCOPED_TRACE(name);
+    const std::filesystem::path param = folder.path() / "half.pnnx.param";
+    const auto model = LoadHalved(name, param, Device::Cpu());
+    const std::vector<float> want = Logits(model, KvType::kF32, 40);
+    const auto on_gpu = LoadOn(param, Device::Cuda(0), true);
+    for (size_t step : {size_t{40}, size_t{5}, size_t{1}}) {
+      SCOPED_TRACE(step);
+      ExpectNearLogits(Logits(on_gpu, KvType::kF32, step), want, 1e-3);
+    }
+  }
+}
+
+/// Nothing of a step is left to the host, so that all of it is recorded.
+TEST_F(CudaModel, MixturesCrossNoBorder) {
+  const testing::TemporaryFolder folder;
+  const auto borders = [&](const char* name) {
+    const auto model = LoadHalved(name, folder.path() / "half.pnnx.param", Device::Cuda(0));
+    const Graph& graph = model->graph()->graph();
+    for (const Operator& op : graph.operators) {
+      if (op.type != "oort.ExpertMixture") continue;
+      EXPECT_EQ(model->graph()->DeviceOf(op.name), Device::Cuda(0)) << name << " " << op.name;
+    }
+    return std::pair(testing::CountOperators(graph, "oort.ToHost"),
+                     testing::CountOperators(graph, "oort.ToDevice"));
+  };
+  const auto dense = borders("qwen3");
+  for (const char* name : {"qwen3_moe", "mixtral", "olmoe"}) {
+    EXPECT_EQ(borders(name), dense) << name;
   }
 }
 
@@ -304,7 +349,8 @@ TEST_F(CudaModel, MemoryIsAsPredicted) {
   };
   // The small one is exact, with a cache of f32.
   for (const auto& [name, bits, cache_bits] :
-       {Case{"llama3.2-1b", 16, 16}, Case{"llama3.2-1b", 4, 16}, Case{"smollm2-135m", 4, 32}}) {
+       {Case{"llama3.2-1b", 16, 16}, Case{"llama3.2-1b", 4, 16}, Case{"smollm2-135m", 4, 32},
+        Case{"olmoe-1b-7b", 4, 16}}) {
     SCOPED_TRACE(std::string(name) + ", " + std::to_string(bits));
     const cuda::MemoryStatistics before = cuda::Statistics(0);
     LanguageModelOptions load;

@@ -272,9 +272,28 @@ TEST(DeviceMemory, PromptsOfVeryManyRowsUnpackWeights) {
             4 * (rows * (4096 + 11008) + rows * 4096 + wide * 4096 + rows * wide + 16 * 1000));
   // Up to 128 they are multiplied as they are, some in sums of eight parts.
   EXPECT_LT(scratch(4, 128) - scratch(16, 128), 10e6);
-  ModelShape experts = shape;
-  experts.experts = 8;
-  EXPECT_THROW(PredictDeviceMemory(experts, {}, {16, 1, 1}), Error);
+}
+
+TEST(DeviceMemory, HoldsAllExperts) {
+  const ModelShape dense = Llama2Shape();
+  ModelShape mixed = dense;
+  mixed.experts = 8;
+  mixed.experts_used = 2;
+  mixed.expert_intermediate = 1408;
+  mixed.dense_layers = 2;
+  const auto predict = [&](const ModelShape& shape, double rows) {
+    return PredictDeviceMemory(shape, {}, {16, 16, rows});
+  };
+  const double layers = 30, hidden = 4096;
+  EXPECT_EQ(predict(mixed, 16).weights - predict(dense, 16).weights,
+            2 * layers * hidden * (3.0 * (8 * 1408 - 11008) + 16));  // a strip of the router
+  // Two rows of results for each token, and what is multiplied, in two numbers of 16 bits.
+  EXPECT_GT(predict(mixed, 256).activations,
+            256 * 4 * (hidden + 2 * hidden + hidden + 2 * (hidden + 1408)));
+  // Of long steps not all tokens at once.
+  mixed.intermediate = 1408;
+  const double at_once = 4096, scratch = at_once * (2 * (hidden * 4 + 1408 * 4 + 12) + hidden * 4);
+  EXPECT_NEAR(predict(mixed, 16384).activations, 16384 * 4 * (3 * hidden + 8) + scratch, 1e7);
 }
 
 /// Llama-2, of 7 or of 70 billion weights.

@@ -360,13 +360,6 @@ void UnpackInHalves(const Stream& stream, const DeviceWeights& weights, void* ro
 
 namespace {
 
-/// Starts a kernel that may overlap with its neighbours, products that use all shared memory.
-template <typename... P, typename... A>
-void LaunchBetween(const Stream& stream, const Grid& grid, void (*kernel)(P...), A&&... args) {
-  PreferShared(kernel);
-  Launch(stream, grid, kernel, std::forward<A>(args)...);
-}
-
 /// Whether all accesses may be of four numbers.
 bool InFours(std::initializer_list<const void*> pointers, std::initializer_list<int64_t> widths) {
   return std::all_of(pointers.begin(), pointers.end(),

@@ -130,23 +130,33 @@ struct StripReader {
 
 }  // namespace
 
+namespace {
+
+/// Of a part, or of a gate and what it gates.
+int64_t StripsOfPart(const StoredMatrix& part, bool gated) {
+  return StripsForRows(gated ? 2 * ((part.rows + 7) / 8 * 8) : part.rows);
+}
+
+}  // namespace
+
 int64_t StripsOf(std::span<const StoredMatrix> parts, bool gated) {
-  if (gated) return StripsForRows(2 * ((parts[0].rows + 7) / 8 * 8));
   int64_t strips = 0;
-  for (const StoredMatrix& part : parts) strips += StripsForRows(part.rows);
+  for (size_t part = 0; part < parts.size(); part += gated ? 2 : 1) {
+    strips += StripsOfPart(parts[part], gated);
+  }
   return strips;
 }
 
 std::vector<StripRow> RowsOfStrip(std::span<const StoredMatrix> parts, bool gated, int64_t strip) {
   std::vector<StripRow> rows(kStripRows);
   int part = 0;
-  while (!gated && strip >= StripsForRows(parts[static_cast<size_t>(part)].rows)) {
-    strip -= StripsForRows(parts[static_cast<size_t>(part)].rows);
-    ++part;
+  for (int64_t own = 0; strip >= (own = StripsOfPart(parts[static_cast<size_t>(part)], gated));) {
+    strip -= own;
+    part += gated ? 2 : 1;
   }
   for (int r = 0; r < kStripRows; ++r) {
     StripRow& row = rows[static_cast<size_t>(r)];
-    row.part = gated ? r / 8 : part;
+    row.part = gated ? part + r / 8 : part;
     row.row = gated ? strip * 8 + r % 8 : strip * kStripRows + r;
     if (row.row >= parts[static_cast<size_t>(row.part)].rows) row.part = -1;
   }

@@ -19,8 +19,8 @@ class DeviceMatrix {
  public:
   /// Whether the parts can be one matrix: formats that read alike.
   static bool Alike(std::span<const StoredMatrix> parts);
-  /// Parts begin at whole strips. `gated`, of two parts of one size: every strip has eight rows of
-  /// the first and eight of the second. Throws kOutOfMemory.
+  /// Parts begin at whole strips. `gated`, of pairs of parts of one size: every strip has eight
+  /// rows of the first and eight of the second. Throws kOutOfMemory.
   DeviceMatrix(std::span<const StoredMatrix> parts, bool gated, Device device);
   /// The one for a single stored matrix if it is in use somewhere (an embedding that is the head,
   /// too).

@@ -2,6 +2,7 @@
 // Records of packed weights in shared memory become tiles of f16 in registers. For .cu files.
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <type_traits>
@@ -83,6 +84,36 @@ __device__ __forceinline__ void UnpackTiles(const PackedWords& packed, int chunk
       const __half2 whole = __hsub2(*reinterpret_cast<const __half2*>(&bits), offset);
       const __half2 value = Scaled(whole, scale[upper], minimum[upper]);
       tiles[pair / 2][pair % 2 * 2 + upper] = *reinterpret_cast<const uint32_t*>(&value);
+    }
+  }
+}
+
+/// The same as whole numbers in bf16, which are exact, without scales.
+template <bool kNibbles>
+__device__ __forceinline__ void UnpackWhole(const PackedWords& packed, int chunk, bool zero_based,
+                                            uint32_t (&tiles)[2][4]) {
+  const __nv_bfloat162 offset = __float2bfloat162_rn(zero_based ? 128.0f : 136.0f);
+#pragma unroll
+  for (int upper = 0; upper < 2; ++upper) {
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      uint32_t& tile = tiles[pair / 2][pair % 2 * 2 + upper];
+      if constexpr (kNibbles) {
+        // The bits of 128 + q.
+        const uint32_t bits =
+            (packed.words[chunk * 2 + upper] >> (4 * pair) & 0x000f000fu) | 0x43004300u;
+        const __nv_bfloat162 whole =
+            __hsub2(*reinterpret_cast<const __nv_bfloat162*>(&bits), offset);
+        tile = *reinterpret_cast<const uint32_t*>(&whole);
+      } else {
+        // bf16 has no room for 128 and eight bits: the upper halves of f32 numbers are taken.
+        const uint32_t word = packed.words[upper * 2 + pair / 2];
+        constexpr float kBias = 8388608.0f + 128.0f;
+        const float first = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440 + pair % 2 * 2));
+        const float next =
+            __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440 + pair % 2 * 2 + 1));
+        tile = __byte_perm(__float_as_uint(first - kBias), __float_as_uint(next - kBias), 0x7632);
+      }
     }
   }
 }

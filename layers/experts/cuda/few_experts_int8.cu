@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#include "layers/experts/cuda/few_experts_kernel.cuh"
+
+namespace oort::cuda::experts {
+
+void LaunchFewInt8(const Stream& stream, const ExpertProduct& product) {
+  if (product.weights.has_minimum) {
+    LaunchFewKind<PackedKind<false, true>>(stream, product);
+  } else {
+    LaunchFewKind<PackedKind<false, false>>(stream, product);
+  }
+}
+
+}  // namespace oort::cuda::experts
