@@ -17,6 +17,7 @@ namespace oort {
 namespace cuda {
 class SequenceTable;  // layers/attention/paged/sequence_table.h
 }
+class SequenceState;  // oort/sequence_state.h
 
 /// How keys and values are kept. kInt8 has a scale for each token and head. kFp8 (e4m3: three bits
 /// behind the point, up to 448) has none, and is for a GPU alone. kK6V4 has keys of 6 bits around
@@ -28,7 +29,7 @@ std::string_view Name(KvType type);
 KvType KvTypeOf(std::string_view name);
 
 struct KvShape {
-  int64_t layers = 0;
+  int64_t layers = 0;    ///< 0: no layer has keys and values, and blocks take no memory
   int64_t heads = 0;     ///< of keys and values
   int64_t head_dim = 0;  ///< of both
   KvType type = KvType::kF16;
@@ -92,6 +93,7 @@ struct SequenceSlice {
   int64_t length = 0;
   int32_t adapter = -1;               ///< of LanguageModel::adapters; below 0: none
   const EncodedText* text = nullptr;  ///< that the sequence is about, of an encoder-decoder
+  SequenceState* state = nullptr;     ///< at `position`, of a model whose layers have such
 };
 
 /// A row of a step that stands for part of a picture: what goes in place of its token's embedding.

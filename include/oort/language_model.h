@@ -14,6 +14,7 @@
 #include "oort/kv_cache.h"
 #include "oort/picture.h"
 #include "oort/runtime_graph.h"
+#include "oort/sequence_state.h"
 #include "oort/tokenizer.h"
 
 namespace oort {
@@ -95,6 +96,8 @@ struct LanguageModelInfo {
   size_t weight_bytes = 0;  ///< of all weights as they lie in the file
   size_t step_bytes = 0;    ///< of those that a step of one token reads
   size_t file_bytes = 0;
+  /// Of a model whose layers have a state of each sequence: what one takes, whatever its length.
+  size_t state_bytes = 0;
 };
 
 /// What reads pictures, or the texts of an encoder-decoder, takes of memory besides the graph.
@@ -147,6 +150,8 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   /// RunOptions::state.
   const std::shared_ptr<const RuntimeGraph>& graph() const;
   KvShape kv_shape(KvType type) const;
+  /// What layers keep of each sequence besides; without layers for most models.
+  const StateShape& state_shape() const;
   /// Names of the LoRA adapters.
   const std::vector<std::string>& adapters() const;
   /// The place of that name among them; -1 if it is not there.

@@ -36,6 +36,7 @@ class TensorChecker {
  private:
   void Layer(int64_t index, const std::string& layer) {
     const DecoderConfig& c = config_;
+    if (c.state_space.heads > 0) return StateSpace(layer);
     const int64_t queries = c.heads * c.head_dim, keys = c.kv_heads * c.head_dim;
     if (c.pre_norms) Norm(layer + "input_layernorm", c.hidden);
     const std::string feed_forward(c.FeedForwardNorm());
@@ -83,6 +84,24 @@ class TensorChecker {
     Matrix(name + "k_b_proj", heads * latent.rank, latent.plain);
     Matrix(name + "v_b_proj", heads * latent.value, latent.rank);
     Linear(name + "o_proj", config_.hidden, heads * latent.value);
+  }
+
+  void StateSpace(const std::string& layer) {
+    const StateSpaceConfig& state = config_.state_space;
+    const std::string name = layer + "mixer.";
+    Norm(layer + "input_layernorm", config_.hidden);
+    Linear(name + "gate_proj", state.inner(), config_.hidden);
+    Linear(name + "conv_proj", state.channels(), config_.hidden);
+    Linear(name + "step_proj", state.heads, config_.hidden);
+    Vector(name + "conv.weight", state.channels() * state.taps);
+    if (table_.Find(name + "conv.bias") != nullptr) Vector(name + "conv.bias", state.channels());
+    // GGUF has rates, other files the logarithms of what they are below 0.
+    const bool has_logs = table_.Find(name + "rate_log.weight") != nullptr;
+    Vector(name + (has_logs ? "rate_log.weight" : "rate.weight"), state.heads);
+    Vector(name + "skip.weight", state.heads);
+    Vector(name + "step.bias", state.heads);
+    Vector(name + "norm.weight", state.inner());
+    Linear(name + "out_proj", config_.hidden, state.inner());
   }
 
   void FeedForward(const std::string& name, int64_t intermediate) {

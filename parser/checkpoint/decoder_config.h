@@ -64,6 +64,22 @@ struct TemperatureConfig {
   float scale = 0;
 };
 
+/// Layers that have no attention and no feed-forward, but a selective state space (Mamba-2): a
+/// short convolution of x, b and c, a recurrence of each head, and a norm of what gates let
+/// through.
+struct StateSpaceConfig {
+  int64_t heads = 0;  ///< 0: layers are the usual ones
+  int64_t head_dim = 0;
+  int64_t size = 0;      ///< of b and c: columns of a head's state
+  int64_t groups = 1;    ///< of heads that share b and c, and of numbers that share a norm
+  int64_t taps = 0;      ///< of the convolution
+  float least_step = 0;  ///< dt is between these
+  float most_step = 0;   ///< 0: it has no limit
+
+  int64_t inner() const { return heads * head_dim; }
+  int64_t channels() const { return inner() + 2 * groups * size; }
+};
+
 struct DecoderConfig {
   enum class Norm : unsigned char { kRms, kLayer, kLayerWithoutBias };
   /// How a layer's two halves follow each other. kParallel: attention and feed-forward see the same
@@ -108,6 +124,7 @@ struct DecoderConfig {
   TemperatureConfig temperature;
   LatentConfig latent;  ///< then kv_heads is 1, and head_dim is the latent and what turns
   ExpertsConfig experts;
+  StateSpaceConfig state_space;  ///< then heads, head_dim and intermediate are those of it
   RotaryConfig rotary;
   RotaryConfig local_rotary;              ///< of the layers that say kLocal
   std::vector<LayerRotary> layer_rotary;  ///< of each layer; empty: kUsual

@@ -69,6 +69,16 @@ constexpr RenamedTensor kLlama4Names[] = {
     {"feed_forward.experts.down_proj", "mlp.experts.down_proj.weight"},
 };
 constexpr std::string_view kLlama4Pictures[] = {"vision_model.", "multi_modal_projector."};
+/// Rows of in_proj are those of several matrices: see AddStateSpaceTensor.
+constexpr RenamedTensor kMamba2Names[] = {
+    {"embeddings", "embed_tokens"},
+    {"norm_f", "norm"},
+    {"norm", "input_layernorm"},
+    {"mixer.conv1d", "mixer.conv"},
+    {"mixer.A_log", "mixer.rate_log.weight"},
+    {"mixer.D", "mixer.skip.weight"},
+    {"mixer.dt_bias", "mixer.step.bias"},
+};
 constexpr RenamedTensor kMixtralNames[] = {
     {"block_sparse_moe.gate", "mlp.gate"},
     {"w1", "gate_proj"},
@@ -283,6 +293,15 @@ constexpr auto kFamilies = [] {
        .gguf_experts = true},
       llama4_whole,
       llama4,
+      {.name = "mamba2",
+       .bias = Bias::kAskedAll,
+       .bias_key = "use_bias",
+       .state_space = true,
+       .context = 1048576,
+       .norm_epsilon = 1e-5,
+       .epsilon_key = "layer_norm_epsilon",
+       .hub_prefix = "backbone.",
+       .hub_names = kMamba2Names},
       {.name = "mistral",
        .bias = Bias::kNone,
        .context = 131072,

@@ -72,6 +72,8 @@ struct Family {
   bool sigmoid_experts = false;
   bool expert_bias = false;  ///< of the router, too
   double expert_limit = 0;   ///< of gate and up; 0: there is none
+  /// Layers have a state instead of attention, and keys are Mamba-2's.
+  bool state_space = false;
   bool chunked_windows = false;
   TemperatureConfig temperature = {};  ///< unless its files say otherwise
   bool mlp_bias = false;               ///< config.json may ask for biases of the feed-forward

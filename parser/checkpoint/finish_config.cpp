@@ -81,6 +81,20 @@ void CheckLatent(const LatentConfig& latent, Ranges& ranges) {
   ranges.Check("the size of a head's value", latent.value, kMost);
 }
 
+void CheckStateSpace(const StateSpaceConfig& state, Ranges& ranges) {
+  if (state.heads == 0) return;
+  ranges.Check("the size of the state", state.size, int64_t{1} << 16);
+  ranges.Check("the number of groups", state.groups, int64_t{1} << 16);
+  ranges.Require(state.groups < 1 || state.heads % state.groups == 0,
+                 std::to_string(state.heads) + " heads cannot share " +
+                     std::to_string(state.groups) + " groups evenly");
+  ranges.Check("the number of taps of the convolution", state.taps, 1024, 2);
+  ranges.CheckNumber("the least time step", state.least_step, 0);
+  ranges.CheckNumber("the largest time step", state.most_step, 0);
+  ranges.Require(state.most_step == 0 || state.least_step <= state.most_step,
+                 "the least time step is more than the largest");
+}
+
 /// Layers that differ from the others by their family's rule, where no file has said so already.
 void FinishRotary(const Family& family, DecoderConfig& config) {
   using LayerRotary = DecoderConfig::LayerRotary;
@@ -121,6 +135,7 @@ void FinishConfig(DecoderConfig& config) {
   CheckRotary(config.local_rotary, config, ranges);
   CheckExperts(config, ranges);
   CheckLatent(config.latent, ranges);
+  CheckStateSpace(config.state_space, ranges);
   ranges.Check("the length that queries grow by", config.temperature.length, (int64_t{1} << 31) - 1,
                0);
   ranges.CheckNumber("how much queries grow", config.temperature.scale, 0);

@@ -8,6 +8,7 @@
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
 #include "parser/checkpoint/latent_tensors.h"
+#include "parser/checkpoint/state_space_tensors.h"
 #include "parser/gguf/gguf_config.h"
 #include "parser/gguf/gguf_names.h"
 #include "parser/gguf/gguf_tokenizer.h"
@@ -68,6 +69,10 @@ class TensorMapper {
 
   /// Whether the name is known.
   bool Place(std::string_view name, const PlacedTensor& placed) {
+    // These have no ending.
+    if (name.ends_with(".ssm_a") || name.ends_with(".ssm_d")) {
+      return name.starts_with("blk.") && PlaceInLayer(name.substr(4), ".weight", placed);
+    }
     const size_t dot = name.rfind('.');
     if (dot == name.npos) return false;
     const std::string_view stem = name.substr(0, dot);
@@ -121,6 +126,10 @@ class TensorMapper {
     if (config_.latent.rank > 0 && ours.starts_with(kAttention) &&
         AddLatentTensor(config_, prefix + "self_attn.", ours.substr(kAttention.size()), ending,
                         placed, table_)) {
+      return true;
+    }
+    if (config_.state_space.heads > 0 &&
+        AddStateSpaceTensor(config_, prefix, ours, ending, placed, table_)) {
       return true;
     }
     PlacedTensor given = placed;

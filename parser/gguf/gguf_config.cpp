@@ -210,10 +210,41 @@ void ReadExperts(const ArchitectureKeys& keys, const Metadata& metadata, Decoder
   }
 }
 
+/// Keys of attention and feed-forward say nothing of such models.
+void ReadStateSpace(const ArchitectureKeys& keys, DecoderConfig& config) {
+  const auto require = [&](std::string_view name) {
+    return keys.Require(keys.Integer(name), name);
+  };
+  StateSpaceConfig& state = config.state_space;
+  state.heads = require("ssm.time_step_rank");
+  const int64_t inner = require("ssm.inner_size");
+  if (state.heads < 1 || inner < 1 || inner % state.heads != 0) {
+    throw Error(ErrorCode::kInvalidModel,
+                "the sizes of the state space make no sense: " + std::to_string(state.heads) +
+                    " heads of " + std::to_string(inner) + " numbers in all");
+  }
+  state.head_dim = inner / state.heads;
+  state.size = require("ssm.state_size");
+  state.groups = keys.Integer("ssm.group_count").value_or(1);
+  state.taps = require("ssm.conv_kernel");
+  config.heads = config.kv_heads = state.heads;
+  config.head_dim = state.head_dim;
+  config.intermediate = inner;
+}
+
+void ReadEpsilon(const ArchitectureKeys& keys, DecoderConfig& config) {
+  const std::string_view epsilon = config.norm == DecoderConfig::Norm::kRms
+                                       ? "attention.layer_norm_rms_epsilon"
+                                       : "attention.layer_norm_epsilon";
+  config.norm_epsilon = static_cast<float>(keys.Require(keys.Number(epsilon), epsilon));
+}
+
 void ReadSizes(const ArchitectureKeys& keys, const Metadata& metadata, DecoderConfig& config) {
   config.context = keys.Require(keys.Integer("context_length"), "context_length");
   config.hidden = keys.Require(keys.Integer("embedding_length"), "embedding_length");
   config.layers = keys.Require(keys.Integer("block_count"), "block_count");
+  ReadEpsilon(keys, config);
+  if (FamilyOf(config).state_space) return ReadStateSpace(keys, config);
   config.heads = keys.Require(keys.OfAllLayers("attention.head_count"), "attention.head_count");
   config.kv_heads = keys.OfAllLayers("attention.head_count_kv").value_or(config.heads);
   ReadExperts(keys, metadata, config);
@@ -231,10 +262,6 @@ void ReadSizes(const ArchitectureKeys& keys, const Metadata& metadata, DecoderCo
   } else if (keys.Integer("attention.value_length").value_or(config.head_dim) != config.head_dim) {
     throw Error(ErrorCode::kUnsupported, "keys and values of different sizes are not supported");
   }
-  const std::string_view epsilon = config.norm == DecoderConfig::Norm::kRms
-                                       ? "attention.layer_norm_rms_epsilon"
-                                       : "attention.layer_norm_epsilon";
-  config.norm_epsilon = static_cast<float>(keys.Require(keys.Number(epsilon), epsilon));
 }
 
 void ReadWindows(const ArchitectureKeys& keys, DecoderConfig& config) {
@@ -308,7 +335,9 @@ DecoderConfig ReadConfig(const Metadata& metadata, const RotaryFactors& factors)
       parallel && family.parallel_block == DecoderConfig::Block::kParallel) {
     config.block = *parallel ? family.parallel_block : DecoderConfig::Block::kSequential;
   }
-  if (!config.learned_positions) ReadRotary(keys, metadata, factors, config);
+  if (!config.learned_positions && !family.state_space) {
+    ReadRotary(keys, metadata, factors, config);
+  }
   return config;
 }
 

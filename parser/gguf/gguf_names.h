@@ -51,6 +51,13 @@ inline constexpr RenamedPart kLayerNames[] = {
     {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
     {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
     {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+    {"ssm_in", "mixer.in_proj"},
+    {"ssm_conv1d", "mixer.conv"},
+    {"ssm_a", "mixer.rate"},
+    {"ssm_d", "mixer.skip"},
+    {"ssm_dt", "mixer.step"},
+    {"ssm_norm", "mixer.norm"},
+    {"ssm_out", "mixer.out_proj"},
 };
 
 /// A family whose members are written as GGUFs: those of which llama.cpp was seen to compute the

@@ -264,6 +264,30 @@ void ReadExperts(const json::Object& file, DecoderConfig& config) {
   if (std::ranges::find(dense, true) != dense.end()) experts.dense = dense;
 }
 
+/// One of two numbers; one that JSON cannot say is no limit, however it is written.
+double StepLimit(const json::Json& limits, size_t which, double otherwise) {
+  if (!limits.is_array() || limits.size() != 2) return otherwise;
+  const json::Json& limit = limits[which];
+  return limit.is_number() ? limit.get<double>() : otherwise;
+}
+
+void ReadStateSpace(const json::Object& file, DecoderConfig& config) {
+  if (!FamilyOf(config).state_space) return;
+  if (config.activation != Activation::kSilu) {
+    throw Error(ErrorCode::kUnsupported, file.what() + ": a hidden_act other than silu");
+  }
+  StateSpaceConfig& state = config.state_space;
+  state.heads = config.heads;
+  state.head_dim = config.head_dim;
+  state.size = file.RequireInteger("state_size");
+  state.groups = file.Integer("n_groups").value_or(1);
+  state.taps = file.Integer("conv_kernel").value_or(4);
+  if (const json::Json* const limits = file.Find("time_step_limit")) {
+    state.least_step = static_cast<float>(StepLimit(*limits, 0, 0));
+    state.most_step = static_cast<float>(StepLimit(*limits, 1, 0));
+  }
+}
+
 /// Of embeddings, attention and logits.
 void ReadScales(const json::Object& file, DecoderConfig& config) {
   const Family& family = FamilyOf(config);
@@ -339,7 +363,9 @@ Sizes ReadSizes(const json::Object& file, const Family& family) {
       FirstInteger(file, {"head_dim", "kv_channels"}).value_or(follows ? whole : family.head_dim);
   const auto intermediate = FirstInteger(
       file, {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim"});
-  if (intermediate) {
+  if (family.state_space) {  // there is no feed-forward
+    sizes.intermediate = CheckedMultiply(sizes.heads, sizes.head_dim);
+  } else if (intermediate) {
     sizes.intermediate = *intermediate;
   } else if (family.gated) {
     sizes.intermediate = file.RequireInteger("intermediate_size");
@@ -405,6 +431,7 @@ DecoderConfig ReadConfig(const json::Object& file) {
   ReadActivation(file, config);
   ReadBlock(file, config);
   ReadExperts(file, config);
+  ReadStateSpace(file, config);
   const Family& members = FamilyOf(config);
   if (!members.head_norm_key.empty() && file.Bool(members.head_norm_key).value_or(false)) {
     throw Error(ErrorCode::kUnsupported, file.what() + ": " + std::string(members.head_norm_key) +
@@ -420,7 +447,8 @@ DecoderConfig ReadConfig(const json::Object& file) {
   ReadScales(file, config);
   ReadLatent(file, config);
   if (config.latent.rank > 0) config.head_dim = config.latent.turned;
-  if (!config.learned_positions) ReadRotary(file, config);
+  const bool has_positions = !config.learned_positions && !members.state_space;
+  if (has_positions) ReadRotary(file, config);
   FinishLatent(file, config);
   if (config.layers >= 1 && config.layers <= 4096) ReadLayersWithoutRotary(file, config);
   FinishConfig(config);

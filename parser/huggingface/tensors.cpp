@@ -12,6 +12,7 @@
 #include "parser/checkpoint/families.h"
 #include "parser/checkpoint/latent_tensors.h"
 #include "parser/checkpoint/row_parts.h"
+#include "parser/checkpoint/state_space_tensors.h"
 #include "parser/huggingface/packed_weights.h"
 #include "parser/huggingface/vision.h"
 #include "parser/safetensors/safetensors.h"
@@ -106,9 +107,12 @@ class HubMapper {
     placed.rank = static_cast<int>(entry.shape.size());
     if (vision_ != nullptr && IsOfVision(entry.name)) return PlaceVision(entry, std::move(placed));
     const bool fused = placed.rank == 3 && HasFusedExperts();
-    const bool shaped = placed.rank == 1 || placed.rank == 2 || fused;
+    // A convolution of each channel by itself: (channels, 1, taps).
+    const bool taps = placed.rank == 3 && config_.state_space.heads > 0 && entry.shape[1] == 1;
+    const bool shaped = placed.rank == 1 || placed.rank == 2 || fused || taps;
     if (shaped) placed.columns = entry.shape.back();
     if (placed.rank >= 2) placed.rows = entry.shape.front();
+    if (taps) placed.rank = 2;
     if (fused) {
       placed.rank = 2;
       placed.rows *= entry.shape[1];  // in a file of that size this does not overflow
@@ -199,6 +203,10 @@ class HubMapper {
     if (config_.latent.rank > 0 && parts.stem.starts_with(kAttention) &&
         AddLatentTensor(config_, ours + "self_attn.", parts.stem.substr(kAttention.size()),
                         parts.ending, placed, table_)) {
+      return true;
+    }
+    if (config_.state_space.heads > 0 &&
+        AddStateSpaceTensor(config_, ours, parts.stem, parts.ending, placed, table_)) {
       return true;
     }
     if (parts.stem == "self_attn.qkv_proj") return CutQkv(ours, parts.ending, placed);
@@ -398,6 +406,7 @@ bool Has(const Biases& biases, std::string_view name) {
   const auto is_of = [&](std::string_view part) { return name.find(part) != name.npos; };
   if (is_of(".self_attn.o_proj.")) return biases.attention_output;
   if (is_of(".self_attn.")) return biases.attention_inputs;
+  if (is_of(".mixer.") && is_of("_proj.")) return biases.attention_inputs;
   if (is_of(".mlp.gate_correction.")) return true;
   if (is_of(".mlp.")) return biases.mlp;
   return biases.head || !name.starts_with("lm_head.");

@@ -117,7 +117,9 @@ double DecodeLimit(const LanguageModel& model, const BatchArguments& options, in
                        static_cast<double>(KvCache::kBlockTokens);
   const double length =
       static_cast<double>(options.prompt_tokens) + static_cast<double>(options.new_tokens) / 2;
-  const double bytes = static_cast<double>(model.info().step_bytes) + answers * cache * length;
+  const double state = 2 * static_cast<double>(model.info().state_bytes);  // read and written
+  const double bytes =
+      static_cast<double>(model.info().step_bytes) + answers * (cache * length + state);
   const Tensor rows = Tensor::Meta(DType::kI32, Shape{batch});
   double flops = 0;
   for (const NodeReport& node : model.graph()->Plan({rows, rows, rows}, 1).nodes) {

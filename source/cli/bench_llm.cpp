@@ -62,17 +62,19 @@ SpeedOfLight FindLimit(const LanguageModel& model, const BenchLlmArguments& opti
                        static_cast<double>(KvCache::kBlockTokens);
   SpeedOfLight light;
   light.machine = MachineOf(model.graph()->device(), threads);
-  light.bytes = static_cast<double>(info.step_bytes) +
-                cache * (prompt + static_cast<double>(options.new_tokens) / 2);
+  // A state is read and written, and in a prompt not for each token.
+  const double fixed = static_cast<double>(info.step_bytes + 2 * info.state_bytes);
+  light.bytes = fixed + cache * (prompt + static_cast<double>(options.new_tokens) / 2);
   light.decode = light.machine.bandwidth / light.bytes;
   const Tensor tokens = Tensor::Meta(DType::kI32, Shape{options.prompt_tokens});
+  const double layers = static_cast<double>(model.kv_shape(kv).layers);
   double flops =
-      2 * static_cast<double>(info.layers * info.heads * info.head_dim) * prompt * (prompt + 1);
+      2 * layers * static_cast<double>(info.heads * info.head_dim) * prompt * (prompt + 1);
   const Tensor wanted = Tensor::Meta(DType::kI32, Shape{1});
   for (const NodeReport& node : model.graph()->Plan({tokens, tokens, wanted}, 1).nodes) {
     if (node.type != "oort.PagedAttention") flops += node.work.flops;
   }
-  const double read = (static_cast<double>(info.step_bytes) + cache * prompt);
+  const double read = fixed + cache * prompt;
   light.prefill = prompt / std::max(read / light.machine.bandwidth, flops / light.machine.flops);
   return light;
 }

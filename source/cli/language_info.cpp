@@ -24,8 +24,12 @@ void PrintLanguageInfo(const LanguageModel& model) {
   const auto number = [](int64_t value) { return std::to_string(value); };
   Table table({{"language model"}, {info.family}});
   table.Row({"layers", number(info.layers) + " of " + number(info.hidden)});
-  table.Row({"heads", number(info.heads) + ", " + number(info.kv_heads) +
-                          " of keys and values, each of " + number(info.head_dim)});
+  const std::string of_keys = ", " + number(info.kv_heads) + " of keys and values";
+  table.Row({"heads", number(info.heads) + (info.state_bytes > 0 ? "" : of_keys) + ", each of " +
+                          number(info.head_dim)});
+  if (info.state_bytes > 0) {
+    table.Row({"state of a sequence", FormatBytes(static_cast<double>(info.state_bytes))});
+  }
   table.Row({"vocabulary", number(info.vocabulary)});
   table.Row({"context", number(info.context)});
   table.Row({"file", FormatBytes(static_cast<double>(info.file_bytes))});
@@ -58,6 +62,7 @@ Json LanguageInfoJson(const LanguageModel& model) {
       {"context", info.context},
       {"weight_bytes", info.weight_bytes},
       {"file_bytes", info.file_bytes},
+      {"state_bytes", info.state_bytes},
       {"tokenizer", model.has_tokenizer()},
       {"end_tokens", std::vector<int32_t>(model.end_tokens().begin(), model.end_tokens().end())},
       {"chat_templates", templates}};

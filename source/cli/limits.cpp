@@ -73,6 +73,8 @@ Json NumberOrNull(double value) {
   return std::isfinite(value) && value >= 0 ? Whole(value) : Json();
 }
 
+Json Finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
 Json TurnsJson(const std::vector<double>& turns) {
   Json list = Json::array();
   for (const double turn : turns) list.push_back(turn);
@@ -112,7 +114,8 @@ Json CaseJson(const LimitsReport& report, const limits::BitWidths& precision,
       {"decode_at_context",
        TimeJson(limits::DecodeLimit(shape, precision, machine, report.context))},
       {"decode", positions},
-      {"positions_per_millisecond", limits::PositionsPerMillisecond(shape, precision, machine)},
+      {"positions_per_millisecond",
+       Finite(limits::PositionsPerMillisecond(shape, precision, machine))},
       {"longest_context", NumberOrNull(limits::LongestContext(shape, precision, machine.memory))},
       {"longest_context_without_embedding",
        NumberOrNull(limits::LongestContext(shape, precision, machine.memory, false))},
@@ -134,6 +137,7 @@ bool IsExact(double weight_bytes) { return IsExactByDefault(DeviceType::kCuda, w
 
 std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptions& options) {
   std::vector<GpuMemory> memories;
+  if (report.shape.state_size > 0) return memories;
   const auto predict = [&](limits::BitWidths precision, double cache_bits) {
     precision.cache_bits = cache_bits;
     const limits::DeviceWeightBits weights{static_cast<int>(precision.weight_bits), 0,
@@ -221,6 +225,7 @@ Json ReportJson(const LimitsReport& report, const LimitsOptions& options) {
             {"stored", Whole(counts.stored())}}},
           {"weight_bytes", bytes},
           {"kv_bytes_per_position", cache},
+          {"state_bytes", Whole(limits::StateOf(report.shape) * sizeof(float))},
           {"gpu_memory", GpuMemoryJson(report, options)},
           {"prompt", Whole(report.prompt)},
           {"context", Whole(report.context)},
@@ -235,8 +240,8 @@ void PrintModel(const LimitsReport& report, const LimitsOptions& options) {
   const auto part = [&](const std::string& name, double count) {
     parts.Row({name, FormatCount(count), FormatFixed(100 * count / counts.stored(), 1) + " %"});
   };
-  part("attention", counts.attention);
-  part("feed-forward", counts.feed_forward);
+  part(report.shape.state_size > 0 ? "state spaces" : "attention", counts.attention);
+  if (counts.feed_forward > 0) part("feed-forward", counts.feed_forward);
   if (counts.router > 0) part("router", counts.router);
   part("norms", counts.norms);
   part("embedding", counts.embedding);
@@ -252,6 +257,10 @@ void PrintModel(const LimitsReport& report, const LimitsOptions& options) {
   for (const double bits : options.caches) {
     std::cout << "  " << FormatNumber(bits) << "-bit "
               << FormatBytes(limits::CacheOfPosition(report.shape) * bits / 8);
+  }
+  if (report.shape.state_size > 0) {
+    std::cout << "\n  state of a sequence:  "
+              << FormatBytes(limits::StateOf(report.shape) * sizeof(float));
   }
   std::cout << "\n";
 }
@@ -308,7 +317,7 @@ void PrintMachine(const LimitsReport& report, const Machine& machine) {
          TurnsText(report.Turns(precision, machine, Head::kAll)),
          FormatNumber(1e3 * first.seconds(), 3) + " ms", RateText(1 / first.seconds()),
          RateText(1 / last.seconds()),
-         FormatFixed(limits::PositionsPerMillisecond(s, precision, machine), 0),
+         CountOrWord(limits::PositionsPerMillisecond(s, precision, machine), ""),
          CountOrWord(limits::LongestContext(s, precision, machine.memory), "too large"),
          CountOrWord(limits::LargestBatch(s, precision, machine.memory, report.context),
                      "too large"),

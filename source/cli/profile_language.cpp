@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cli/profile_language.h"
 
+#include <cstring>
+#include <deque>
 #include <numeric>
 
 #include "cli/language.h"
@@ -21,6 +23,11 @@ class ProfiledSequences {
         table_(MakeSequenceTable(model, cache_)),
         blocks_(static_cast<size_t>(cache_.blocks())) {
     std::iota(blocks_.begin(), blocks_.end(), 0);
+    if (model.state_shape().layers == 0) return;
+    for (int64_t i = 0; i < sequences; ++i) {
+      SequenceState& state = states_.emplace_back(model.state_shape());
+      std::memset(state.Inputs(0), 0, model.state_shape().bytes());  // of no tokens in particular
+    }
   }
 
   /// `count` tokens of each of the first `sequences`, from `position` on, of which the last one's
@@ -31,6 +38,7 @@ class ProfiledSequences {
     std::vector<int32_t> tokens, positions, wanted;
     for (int64_t i = 0; i < sequences; ++i) {
       slices.push_back({i * count, count, position, BlocksOf(i)});
+      if (!states_.empty()) slices.back().state = &states_[static_cast<size_t>(i)];
       for (int64_t at = position; at < position + count; ++at) {
         tokens.push_back(static_cast<int32_t>((1 + (at + i) % 100) % info_.vocabulary));
         positions.push_back(static_cast<int32_t>(at));
@@ -42,10 +50,12 @@ class ProfiledSequences {
     ProfiledRun run;
     run.options.state = &batch;
     run.options.unread_outputs = 1;  // the logits: greedy answers do without
-    Cost& cost = run.more["oort.PagedAttention"];
-    cost = CacheWork(position, count);
-    cost.bytes *= static_cast<double>(sequences);
-    cost.flops *= static_cast<double>(sequences);
+    if (cache_.shape().layers > 0) {
+      Cost& cost = run.more["oort.PagedAttention"];
+      cost = CacheWork(position, count);
+      cost.bytes *= static_cast<double>(sequences);
+      cost.flops *= static_cast<double>(sequences);
+    }
     const auto tensor = [](const std::vector<int32_t>& values) {
       return Tensor::From<int32_t>(values, Shape{static_cast<int64_t>(values.size())});
     };
@@ -76,6 +86,7 @@ class ProfiledSequences {
   KvCache cache_;
   std::unique_ptr<cuda::SequenceTable> table_;
   std::vector<int32_t> blocks_;
+  std::deque<SequenceState> states_;
 };
 
 void NameStep(ProfileReport& report, const std::string& title) {

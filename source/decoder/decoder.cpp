@@ -9,6 +9,7 @@
 #include "decoder/decoder_stages.h"
 #include "decoder/graph_writer.h"
 #include "decoder/promised_rows.h"
+#include "decoder/state_space.h"
 
 namespace oort {
 namespace {
@@ -142,6 +143,7 @@ class DecoderWriter {
   }
 
   int Block(const std::string& layer, int64_t index, int x) {
+    if (config_.state_space.heads > 0) return StateSpaceBlock(layer, index, x);
     const int in = AttentionInput(layer, x);
     const int attended = Attended(layer, index, index, in);
     const int sum =
@@ -194,8 +196,8 @@ class DecoderWriter {
       key = turned[1];
     }
     if (turns && config_.query_key_norm == DecoderConfig::QueryKeyNorm::kTurned) {
-      query = PlainHeadNorm(name + ".q_norm", query, config_.heads);
-      key = PlainHeadNorm(name + ".k_norm", key, config_.kv_heads);
+      query = PlainNorms(name + ".q_norm", query, config_.heads, config_.head_dim);
+      key = PlainNorms(name + ".k_norm", key, config_.kv_heads, config_.head_dim);
     }
     if (!turns && config_.temperature.length > 0) {
       query = Expression(name + ".temperature", "mul(@0,@1)", {query, Temperature()});
@@ -267,6 +269,29 @@ class DecoderWriter {
         .Set("in_features", Value(matrix.columns))
         .Set("out_features", Value(outputs));
     return graph_.AddOne(std::move(linear), inputs);
+  }
+
+  /// Mamba-2 (Dao and Gu 2024): a short convolution and a recurrence, whose result goes through a
+  /// gate and a norm of each group.
+  int StateSpaceBlock(const std::string& layer, int64_t index, int x) {
+    const std::string name = layer + ".mixer";
+    const std::vector<int> products =
+        Products(name + ".in_proj", {name + ".gate_proj", name + ".conv_proj", name + ".step_proj"},
+                 Norm(layer + ".input_layernorm", x));
+    const int mixed = graph_.AddOne(ShortConvolution(checkpoint_, name, index), {products[1]});
+    const int scanned = graph_.AddOne(StateScan(checkpoint_, name, index), {mixed, products[2]});
+    const int gated = Expression(name + ".gate", "mul(@0,silu(@1))", {scanned, products[0]});
+    return AddResidual({}, name + ".out_proj", GroupNorm(name + ".norm", gated), x);
+  }
+
+  /// Each group of numbers has a norm of its own, and each number a weight.
+  int GroupNorm(const std::string& name, int x) {
+    const int64_t groups = config_.state_space.groups;
+    if (groups == 1) return Norm(name, x);
+    const int normed = PlainNorms(name, x, groups, config_.state_space.inner() / groups);
+    Written weight{"pnnx.Attribute", name + ".weight"};
+    weight.Attach("data", checkpoint_.Vector(name + ".weight"));
+    return Expression(name, "mul(@0,@1)", {normed, graph_.AddOne(std::move(weight), {})});
   }
 
   int64_t Window(int64_t layer) const {
@@ -499,14 +524,14 @@ class DecoderWriter {
   }
 
   /// The same without a weight.
-  int PlainHeadNorm(const std::string& name, int x, int64_t heads) {
-    const int split = Reshape(name + ".split", x, {-1, heads, config_.head_dim});
+  int PlainNorms(const std::string& name, int x, int64_t parts, int64_t width) {
+    const int split = Reshape(name + ".split", x, {-1, parts, width});
     Written norm{"nn.RMSNorm", name};
-    norm.Set("normalized_shape", Value(Value::List{Value(config_.head_dim)}))
+    norm.Set("normalized_shape", Value(Value::List{Value(width)}))
         .Set("eps", Value(static_cast<double>(config_.norm_epsilon)))
         .Set("elementwise_affine", Value(false));
     const int normed = graph_.AddOne(std::move(norm), {split});
-    return Reshape(name + ".join", normed, {-1, heads * config_.head_dim});
+    return Reshape(name + ".join", normed, {-1, parts * width});
   }
 
   int Reshape(const std::string& name, int x, const std::vector<int64_t>& shape) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "core/checked.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -15,6 +16,23 @@ size_t IntOf(const Operator& op, const std::string& name) {
   const auto found = op.params.find(name);
   if (found == op.params.end() || !found->second.value().IsInt()) return 0;
   return static_cast<size_t>(std::max<int64_t>(0, found->second.value().AsInt()));
+}
+
+/// Takes in what an operator keeps of each sequence.
+void AddState(const Operator& op, StateShape& state) {
+  const auto number = [&](const char* name) { return static_cast<int64_t>(IntOf(op, name)); };
+  const bool scans = op.type == "oort.StateScan";
+  if (!scans && op.type != "oort.ShortConvolution") return;
+  state.layers = std::max(state.layers, CheckedAdd<int64_t>(number("layer"), 1));
+  if (scans) {
+    state.recurrence =
+        CheckedMultiply(CheckedMultiply(number("heads"), number("head_dim")), number("size"));
+  } else if (const auto weight = op.attributes.find("weight"); weight != op.attributes.end()) {
+    const Shape& shape = weight->second.shape();
+    if (shape.rank() == 2 && shape[1] > 1) {
+      state.inputs = CheckedMultiply(shape[0], shape[1] - 1);
+    }
+  }
 }
 
 }  // namespace
@@ -34,6 +52,7 @@ DecoderGraph::DecoderGraph(Graph written)
     : graph(std::move(written)), weight_bytes(WeightBytes(graph)) {
   for (const Operator& op : graph.operators) {
     if (op.type == "oort.PagedAttention") attention.push_back(op.name);
+    AddState(op, state);
     const auto original = op.params.find("original_context");
     if (op.type == "oort.RotaryAngles" && original != op.params.end()) {
       short_context = original->second.value().AsInt();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "oort/graph.h"
+#include "oort/sequence_state.h"
 
 namespace oort {
 
@@ -18,6 +19,8 @@ struct DecoderGraph {
   Graph graph;
   /// Operators that read and write the cache of keys and values, by name.
   std::vector<std::string> attention;
+  /// What layers keep of each sequence besides.
+  StateShape state;
   /// Longest sequence of those whose positions turn by the usual angles; 0: there are no others.
   int64_t short_context = 0;
   size_t weight_bytes = 0;  ///< of all weights

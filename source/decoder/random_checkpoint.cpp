@@ -23,9 +23,10 @@ struct NamedShape {
   double rotary_base;
   bool tied;
   int64_t experts = 0, experts_used = 0, expert_intermediate = 0, shared_intermediate = 0;
+  int64_t state_size = 0;
 };
 
-constexpr std::array<NamedShape, 13> kNamedShapes = {{
+constexpr std::array<NamedShape, 15> kNamedShapes = {{
     {"smollm2-135m", "llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 1e5, true},
     {"llama3.2-1b", "llama", 128256, 2048, 16, 32, 8, 64, 8192, 131072, 5e5, true},
     {"qwen2.5-0.5b", "qwen2", 151936, 896, 24, 14, 2, 64, 4864, 32768, 1e6, true},
@@ -41,6 +42,8 @@ constexpr std::array<NamedShape, 13> kNamedShapes = {{
      2880},
     {"llama4-scout", "llama4_text", 202048, 5120, 48, 40, 8, 128, 16384, 10485760, 5e5, false, 16,
      1, 8192, 8192},
+    {"mamba2-130m", "mamba2", 50288, 768, 24, 24, 24, 64, 1536, 1048576, 0, true, 0, 0, 0, 0, 128},
+    {"mamba2-2.7b", "mamba2", 50288, 2560, 64, 80, 80, 64, 5120, 1048576, 0, true, 0, 0, 0, 0, 128},
     {"mixtral-8x7b", "mixtral", 32000, 4096, 32, 32, 8, 128, 14336, 32768, 1e6, false, 8, 2, 14336},
 }};
 
@@ -64,6 +67,15 @@ DecoderConfig ConfigOf(const NamedShape& shape) {
   config.experts.normalized = FamilyOf(config).normalized_experts;
   config.experts.limit = static_cast<float>(FamilyOf(config).expert_limit);
   config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  if (shape.state_size > 0) {
+    config.state_space = {.heads = shape.heads,
+                          .head_dim = shape.head_dim,
+                          .size = shape.state_size,
+                          .groups = 1,
+                          .taps = 4};
+    FinishConfig(config);
+    return config;
+  }
   config.rotary.dims = shape.head_dim;
   config.rotary.interleaved = FamilyOf(config).interleaved_rotary;
   for (int64_t i = 0; i < shape.head_dim; i += 2) {
@@ -127,6 +139,7 @@ class RandomCheckpoint final : public Checkpoint {
   }
 
   Tensor Vector(std::string_view name) const override {
+    if (name.find(".mixer.") != std::string_view::npos) return MixerVector(name);
     const bool norm = name.find("norm") != std::string_view::npos;
     int64_t count = config_.hidden;
     if (name.ends_with("q_proj.bias")) count = config_.heads * config_.head_dim;
@@ -148,12 +161,28 @@ class RandomCheckpoint final : public Checkpoint {
   const std::vector<int32_t>& end_tokens() const override { return end_tokens_; }
 
  private:
+  Tensor MixerVector(std::string_view name) const {
+    const StateSpaceConfig& space = config_.state_space;
+    const bool norm = name.ends_with("norm.weight"), rate = name.ends_with("rate.weight");
+    const int64_t count = norm                            ? space.inner()
+                          : name.ends_with("conv.weight") ? space.channels() * space.taps
+                                                          : space.heads;
+    Tensor vector(DType::kF32, Shape{count});
+    std::fill_n(vector.data<float>(), count, norm ? 1.0f : rate ? -1.0f : 0.1f);
+    return vector;
+  }
+
   std::pair<int64_t, int64_t> ShapeOf(std::string_view name) const {
+    const StateSpaceConfig& space = config_.state_space;
     const int64_t queries = config_.heads * config_.head_dim;
     const int64_t keys = config_.kv_heads * config_.head_dim;
     const auto is = [&](std::string_view part) {
       return name.find(part) != std::string_view::npos;
     };
+    if (is("mixer.gate_proj")) return {space.inner(), config_.hidden};
+    if (is("mixer.conv_proj")) return {space.channels(), config_.hidden};
+    if (is("mixer.step_proj")) return {space.heads, config_.hidden};
+    if (is("mixer.out_proj")) return {config_.hidden, space.inner()};
     if (is("q_proj")) return {queries, config_.hidden};
     if (is("k_proj") || is("v_proj")) return {keys, config_.hidden};
     if (is("o_proj")) return {config_.hidden, queries};

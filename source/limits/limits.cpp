@@ -35,7 +35,36 @@ std::map<double, double> LayersByWindow(const ModelShape& shape) {
 }
 
 /// Numbers that a position has in one layer: keys and values.
-double CacheOfLayer(const ModelShape& shape) { return 2 * D(shape.kv_heads) * D(shape.head_dim); }
+double CacheOfLayer(const ModelShape& shape) {
+  return shape.state_size > 0 ? 0 : 2 * D(shape.kv_heads) * D(shape.head_dim);
+}
+
+constexpr double kStateBytes = 4;  // of a number
+
+double Inner(const ModelShape& shape) { return D(shape.heads) * D(shape.head_dim); }
+/// Of the convolution: x of each head, b and c of each group.
+double Channels(const ModelShape& shape) {
+  return Inner(shape) + 2 * D(shape.state_groups) * D(shape.state_size);
+}
+
+/// What a token multiplies and adds in the states of all layers: decay, what comes in, what comes
+/// out.
+double StateProducts(const ModelShape& shape) {
+  return 3 * D(shape.layers) * Inner(shape) * D(shape.state_size);
+}
+
+/// Of layers with a state: products in and out, and what is left of the others.
+void CountStateSpace(const ModelShape& shape, ParameterCounts& counts) {
+  const double layers = D(shape.layers), hidden = D(shape.hidden), heads = D(shape.heads);
+  const double inner = Inner(shape), channels = Channels(shape);
+  const double biases =
+      (shape.qkv_bias ? inner + channels + heads : 0) + (shape.output_bias ? hidden : 0);
+  counts.attention = counts.attention_active =
+      layers * (hidden * (2 * inner + channels + heads) + biases +
+                channels * (D(shape.state_taps) + 1) + 3 * heads);
+  counts.feed_forward = counts.feed_forward_active = 0;
+  counts.norms += layers * inner;
+}
 
 /// a n² + b n + c.
 struct Quadratic {
@@ -106,8 +135,9 @@ PrefillCosts CostsFrom(const ModelShape& shape, BitWidths precision, const Machi
   const double pair = cache * groups * 2 / machine.flops;
   const double all = head == Head::kAll ? counts.head : 0,
                once = head == Head::kOnce ? counts.head : 0;
-  costs.compute = {pairs.a * pair,
-                   pairs.b * pair + (counts.layers_active() + all) * 2 / machine.flops,
+  costs.read.c += 2 * StateOf(shape) * kStateBytes / machine.bandwidth;
+  const double token = counts.layers_active() + all + StateProducts(shape);
+  costs.compute = {pairs.a * pair, pairs.b * pair + token * 2 / machine.flops,
                    pairs.c * pair + once * 2 / machine.flops};
   return costs;
 }
@@ -159,7 +189,14 @@ ParameterCounts CountParameters(const ModelShape& shape) {
   counts.embedding = (D(shape.vocabulary) + D(shape.positions)) * hidden;
   counts.head = D(shape.vocabulary) * hidden;
   counts.tied = shape.tied_head;
+  if (shape.state_size > 0) CountStateSpace(shape, counts);
   return counts;
+}
+
+double StateOf(const ModelShape& shape) {
+  if (shape.state_size == 0) return 0;
+  return D(shape.layers) *
+         (Inner(shape) * D(shape.state_size) + (D(shape.state_taps) - 1) * Channels(shape));
 }
 
 double CacheOfPosition(const ModelShape& shape) { return D(shape.layers) * CacheOfLayer(shape); }
@@ -229,8 +266,9 @@ namespace {
 TimeLimit DecodeWith(const ModelShape& shape, double weight_bytes, double cache_bits,
                      const Machine& machine, double position, double batch) {
   const double cache = CacheOf(shape, position), groups = D(shape.heads) / D(shape.kv_heads);
-  return {(weight_bytes + batch * cache * cache_bits / 8) / machine.bandwidth,
-          batch * (CountParameters(shape).active() + cache * groups) * 2 / machine.flops};
+  const double read = cache * cache_bits / 8 + 2 * StateOf(shape) * kStateBytes;
+  const double products = CountParameters(shape).active() + cache * groups + StateProducts(shape);
+  return {(weight_bytes + batch * read) / machine.bandwidth, batch * products * 2 / machine.flops};
 }
 
 }  // namespace
@@ -249,6 +287,7 @@ TimeLimit DecodeLimitOfBytes(const ModelShape& shape, double weight_bytes, doubl
 
 double PositionsPerMillisecond(const ModelShape& shape, BitWidths precision,
                                const Machine& machine) {
+  if (CacheOfPosition(shape) == 0) return kInfinite;
   return machine.bandwidth / 1000 / (CacheOfPosition(shape) * precision.cache_bits / 8);
 }
 
@@ -256,7 +295,7 @@ double LongestContext(const ModelShape& shape, BitWidths precision, double memor
                       bool with_embedding) {
   const ParameterCounts counts = CountParameters(shape);
   const double weights = with_embedding ? counts.stored() : counts.layers() + counts.head;
-  const double room = memory - weights * precision.weight_bits / 8;
+  const double room = memory - weights * precision.weight_bits / 8 - StateOf(shape) * kStateBytes;
   if (room < 0) return -1;
   const double numbers = room / (precision.cache_bits / 8);
   if (CacheOf(shape, kMostPositions) <= numbers) return kInfinite;
@@ -271,7 +310,8 @@ double LongestContext(const ModelShape& shape, BitWidths precision, double memor
 double LargestBatch(const ModelShape& shape, BitWidths precision, double memory, double length) {
   const double room = memory - CountParameters(shape).stored() * precision.weight_bits / 8;
   if (room < 0) return -1;
-  return std::floor(room / (CacheOf(shape, length) * precision.cache_bits / 8));
+  return std::floor(
+      room / (CacheOf(shape, length) * precision.cache_bits / 8 + StateOf(shape) * kStateBytes));
 }
 
 double BalancedBatch(const ModelShape& shape, BitWidths precision, const Machine& machine,

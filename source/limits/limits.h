@@ -29,6 +29,10 @@ struct ParameterCounts {
 };
 ParameterCounts CountParameters(const ModelShape& shape);
 
+/// Numbers of f32 that a sequence keeps whatever its length, and that each of its tokens reads and
+/// writes: states, in all layers.
+double StateOf(const ModelShape& shape);
+
 /// Numbers of the cache that one position adds, in all layers.
 double CacheOfPosition(const ModelShape& shape);
 /// That a sequence of `length` keeps, which windows limit.
@@ -85,7 +89,7 @@ TimeLimit DecodeLimit(const ModelShape& shape, BitWidths precision, const Machin
 /// The same where the bytes of the weights are known, as of a file.
 TimeLimit DecodeLimitOfBytes(const ModelShape& shape, double weight_bytes, double cache_bits,
                              const Machine& machine, double position);
-/// Positions that add a millisecond to the time of a token.
+/// Positions that add a millisecond to the time of a token; infinity where none does.
 double PositionsPerMillisecond(const ModelShape& shape, BitWidths precision,
                                const Machine& machine);
 

@@ -262,6 +262,11 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   shape.dense_layers = std::ranges::count(config.experts.dense, true);
   shape.windows = config.windows;
   shape.chunked_windows = config.chunked_windows;
+  if (config.state_space.heads == 0) return shape;
+  shape.state_size = config.state_space.size;
+  shape.state_groups = config.state_space.groups;
+  shape.state_taps = config.state_space.taps;
+  shape.norms = 1;
   return shape;
 }
 

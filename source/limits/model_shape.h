@@ -32,7 +32,10 @@ struct ModelShape {
   int64_t shared_intermediate = 0;  ///< of what every token uses beside them
   int64_t dense_layers = 0;         ///< the first ones have no experts
   std::vector<int64_t> windows;     ///< of each layer; 0: all positions are seen
-  bool chunked_windows = false;     ///< a position sees its chunk up to itself: half on average
+  /// Layers have a state of heads * head_dim * state_size numbers instead of attention and
+  /// feed-forward, in front of it a convolution of so many taps; 0: none.
+  int64_t state_size = 0, state_groups = 0, state_taps = 0;
+  bool chunked_windows = false;  ///< a position sees its chunk up to itself: half on average
 };
 
 /// From the text of a Hugging Face config.json of any decoder-only transformer; also where Oort

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "oort/kv_cache.h"
+#include "oort/sequence_state.h"
 
 namespace oort {
 
@@ -152,6 +154,8 @@ struct CachedSequence {
   const PicturePlaces* pictures = nullptr;
   /// Of an encoder-decoder, which outlives the sequence, too: the prompt.
   const EncodedText* text = nullptr;
+  /// Of a model whose layers have one, once a step has read a token: where `length` is.
+  std::unique_ptr<SequenceState> state = nullptr;
 };
 
 }  // namespace oort

@@ -67,7 +67,9 @@ uint64_t RandomKey() {
 /// What a step put into sequences that did not come to its end.
 void TakeBack(std::span<const StepItem> items) {
   for (const StepItem& item : items) {
-    if (item.sequence != nullptr) item.sequence->length -= static_cast<int64_t>(item.tokens.size());
+    if (item.sequence == nullptr) continue;
+    item.sequence->length -= static_cast<int64_t>(item.tokens.size());
+    if (item.sequence->state) item.sequence->state->torn = true;
   }
 }
 
@@ -117,6 +119,22 @@ void DecoderRunner::Reserve(std::span<const StepItem> items) {
   for (const StepItem& item : items) {
     if (item.sequence != nullptr) item.sequence->blocks.Grow(length(item));
   }
+  PrepareStates(items);
+}
+
+/// Sequences that have no state yet get one; from here on it is torn, until the step is over.
+void DecoderRunner::PrepareStates(std::span<const StepItem> items) {
+  const StateShape& shape = model_->state_shape();
+  if (shape.layers == 0) return;
+  for (const StepItem& item : items) {
+    std::unique_ptr<SequenceState>& state = item.sequence->state;
+    const bool is_known = state != nullptr && !state->torn;
+    if (item.sequence->length > 0 && !is_known) {
+      throw Error(ErrorCode::kInternal, "the state of a sequence is lost: it has to be read again");
+    }
+    if (state == nullptr) state = std::make_unique<SequenceState>(shape);
+  }
+  for (const StepItem& item : items) item.sequence->state->torn = true;
 }
 
 std::span<const float> DecoderRunner::Step(std::span<const StepItem> items,
@@ -171,6 +189,9 @@ void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& optio
   } catch (...) {
     TakeBack(items);
     throw;
+  }
+  for (const StepItem& item : items) {
+    if (item.sequence != nullptr && item.sequence->state) item.sequence->state->torn = false;
   }
 }
 
@@ -312,15 +333,16 @@ void DecoderRunner::AddSlice(const StepItem& item) {
                                               : item.sequence->blocks.blocks();
   const int32_t adapter = item.sequence == nullptr ? -1 : item.sequence->adapter;
   const EncodedText* const text = item.sequence == nullptr ? nullptr : item.sequence->text;
+  SequenceState* const state = item.sequence == nullptr ? nullptr : item.sequence->state.get();
   // The CPU's kernels for several tokens of a sequence sum in another order than those for one. A
   // GPU has one kernel for few rows, which needs to know that some of them read what others write.
   if (item.one_by_one && table_ == nullptr) {
     for (int64_t i = 0; i < count; ++i) {
-      slices_.push_back({first + i, 1, position + i, blocks, item.length, adapter, text});
+      slices_.push_back({first + i, 1, position + i, blocks, item.length, adapter, text, state});
     }
     return;
   }
-  slices_.push_back({first, count, position, blocks, item.length, adapter, text});
+  slices_.push_back({first, count, position, blocks, item.length, adapter, text, state});
 }
 
 /// Kernels are chosen, and runs recorded, for few different numbers. Up to 16 rows a GPU's kernels

@@ -55,7 +55,8 @@ class DecoderRunner {
   ~DecoderRunner();
 
   /// Runs the items as one batch and returns the logits that they want, row by row in their order;
-  /// valid until the next step. Where it throws, no sequence has changed.
+  /// valid until the next step. Where it throws, no sequence has changed, but states are lost
+  /// (SequenceState::torn): such a sequence is read again from its beginning.
   std::span<const float> Step(std::span<const StepItem> items, const RunOptions& options = {});
   /// The same for who only wants the argmax of each row, -1 where there is none: on a GPU
   /// nothing else comes to the host.
@@ -110,6 +111,7 @@ class DecoderRunner {
   void Reserve(std::span<const StepItem> items);
   cuda::TokenDrawer& drawer();
   void CopyLogits(std::span<const int32_t> rows);
+  void PrepareStates(std::span<const StepItem> items);
   /// What a step is asked for: what nobody reads need not be computed.
   enum class Wanted : unsigned char { kLogits, kArgmax };
   /// Fills `logits` or argmax_.

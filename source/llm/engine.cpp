@@ -60,7 +60,9 @@ std::unique_ptr<Sequence> Engine::Impl::MakeSequence(const Generation& g,
   sequence->most_length = prompt + std::max<int64_t>(g.most_tokens, 1) - 1;
   // Whoever wants to know of the prompt's tokens has to read all of them.
   // The tokens of an encoder-decoder are not all that its answer depends on.
-  sequence->shares_prefix = g.request.prompt_logprobs < 0 && !g.group->start_token;
+  // A state stands for all tokens so far, and not for the first of them.
+  sequence->shares_prefix =
+      g.request.prompt_logprobs < 0 && !g.group->start_token && model->state_shape().layers == 0;
   if (g.group->search) sequence->group = g.group->id + 1;
   return sequence;
 }
@@ -277,11 +279,31 @@ void Engine::Impl::StepTogether(std::span<const StepPart> parts) {
   costs.Observe(tokens, taken);
 }
 
+/// A step that threw may have left some layers of a sequence further than others, where nothing can
+/// be taken back: what was known before is read again.
+void Engine::Impl::MendState(Generation& g) {
+  Sequence& sequence = *g.sequence;
+  if (!sequence.cached.state || !sequence.cached.state->torn) return;
+  sequence.cached.length = 0;
+  const std::span<const int32_t> tokens = sequence.tokens;
+  for (int64_t at = 0; at < sequence.computed; at = sequence.cached.length) {
+    const int64_t count = std::min(options.prompt_chunk, sequence.computed - at);
+    const StepItem item{&sequence.cached,
+                        tokens.subspan(static_cast<size_t>(at), static_cast<size_t>(count)),
+                        StepItem::kNone, sequence.length()};
+    runner.Step({&item, 1});
+  }
+}
+
 /// Within a handler of what a step threw. Whose fault it was shows when each steps alone, which
 /// gives the others what they would have had.
 void Engine::Impl::StepEachAlone(std::span<const StepPart> parts) {
   if (parts.size() == 1) return Fail(*parts[0].generation);
-  for (size_t i = 0; i < parts.size(); ++i) StepTogether(parts.subspan(i, 1));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Generation& g = *parts[i].generation;
+    Attempt(g, [&] { MendState(g); });
+    if (!g.finished) StepTogether(parts.subspan(i, 1));
+  }
 }
 
 /// The cache has the next tokens of a sequence: a part of a prompt, or an answer's last token.

@@ -18,6 +18,7 @@
 #include "llm/generation.h"
 #include "llm/memory_needs.h"
 #include "llm/speculation/guess_planner.h"
+#include "llm/state_models.h"
 #include "llm/step_budget.h"
 #include "llm/swap_space.h"
 #include "oort/engine.h"
@@ -94,7 +95,8 @@ inline std::atomic<bool> checks_steps = false;
 inline size_t SwapBytes(const LanguageModel& model, const KvCache& cache,
                         const EngineOptions& options) {
   constexpr size_t kOfGpu = size_t{4} << 30;
-  if (model.ranks() > 1) return 0;  // each rank has a part of a block
+  if (model.ranks() > 1) return 0;             // each rank has a part of a block
+  if (model.info().state_bytes > 0) return 0;  // blocks are not all that a sequence has
   return options.swap_bytes.value_or(cache.device().type == DeviceType::kCpu ? 0 : kOfGpu);
 }
 
@@ -142,7 +144,7 @@ struct Engine::Impl {
 
   Impl(std::shared_ptr<const LanguageModel> shared, const EngineOptions& given, int64_t tokens)
       : model(std::move(shared)),
-        options(given),
+        options(WithRoomForStates(*model, given)),
         cache_tokens(tokens),
         runner(model, options.kv.value_or(model->default_kv()), tokens, options.threads,
                fast_batches()),
@@ -187,6 +189,7 @@ struct Engine::Impl {
   bool ReadsText(Generation& generation);
   void StepShares(std::span<const StepShare> shares);
   void StepTogether(std::span<const StepPart> parts);
+  void MendState(Generation& generation);
   void StepEachAlone(std::span<const StepPart> parts);
   void StepReporting(Generation& generation, int64_t count);
   void ReportPrompt(Generation& generation, std::span<const float> logits);

@@ -19,6 +19,7 @@
 #include "llm/load_on_ranks.h"
 #include "llm/rank_device.h"
 #include "llm/rank_group.h"
+#include "llm/state_models.h"
 #include "llm/text_reader.h"
 #include "llm/vision_tower.h"
 #include "parser/adapter/adapter.h"
@@ -53,6 +54,7 @@ LanguageModelInfo InfoOf(const DecoderConfig& config, size_t file_bytes,
   info.file_bytes = file_bytes;
   info.weight_bytes = decoder.weight_bytes;
   info.step_bytes = decoder.step_bytes;
+  info.state_bytes = decoder.state.bytes();
   return info;
 }
 
@@ -62,8 +64,10 @@ DecoderFacts FactsOf(const RuntimeGraph& graph, bool exact, int64_t short_contex
   DecoderFacts facts;
   facts.short_context = short_context;
   // A GPU may lack kernels for the model's heads.
-  const bool away = std::ranges::all_of(
-      attention, [&](const std::string& name) { return graph.DeviceOf(name) == graph.device(); });
+  const bool away =
+      !attention.empty() && std::ranges::all_of(attention, [&](const std::string& name) {
+        return graph.DeviceOf(name) == graph.device();
+      });
   if (away) facts.attention_device = graph.device();
   facts.logits_device = graph.outputs().at(kLogitsOutput).device;
   const bool on_cpu = graph.device().type == DeviceType::kCpu;
@@ -126,6 +130,7 @@ struct LanguageModel::Impl {
   std::unique_ptr<TextReader> reader;   ///< of an encoder-decoder
   std::shared_ptr<RankGroup> group;     ///< null for one rank
   int64_t kv_heads = 0, kv_layers = 0;  ///< of this rank
+  StateShape state;
 
   uint64_t TakePart(DecoderGraph& decoder, const RankOptions& ranks, bool on_gpu);
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
@@ -375,7 +380,9 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   AddArgmax(decoder.graph, !impl->exact && options.device.type == DeviceType::kCpu);
   impl->kv_heads = impl->info.kv_heads;
   uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
-  impl->kv_layers = impl->info.layers;
+  impl->state = decoder.state;
+  if (!alone && impl->state.layers > 0) throw NotOfStates(impl->info, "running on ranks");
+  impl->kv_layers = impl->state.layers > 0 ? std::ssize(decoder.attention) : impl->info.layers;
   if (!alone) {
     digest ^= impl->TakePart(decoder, options.ranks, options.device.type != DeviceType::kCpu);
   }
@@ -412,6 +419,8 @@ const std::shared_ptr<const RuntimeGraph>& LanguageModel::graph() const { return
 KvShape LanguageModel::kv_shape(KvType type) const {
   return {impl_->kv_layers, impl_->kv_heads, impl_->info.head_dim, type};
 }
+
+const StateShape& LanguageModel::state_shape() const { return impl_->state; }
 
 int LanguageModel::rank() const { return impl_->group ? impl_->group->rank() : 0; }
 int LanguageModel::ranks() const { return impl_->group ? impl_->group->ranks() : 1; }

@@ -12,6 +12,8 @@ namespace oort {
 namespace {
 
 constexpr int64_t kDefaultCacheTokens = 8192;
+/// Of models without keys and values: what counts them takes memory alone, 2 MB.
+constexpr int64_t kTokensWithoutCache = int64_t{1} << 18;
 
 /// "1 kB", "20 MB"; what is begun counts.
 std::string SizeText(size_t bytes) {
@@ -77,19 +79,27 @@ MemoryNeeds NeedsOf(const LanguageModel& model, const EngineOptions& options) {
   return needs;
 }
 
+size_t MemoryNeeds::fixed() const { return CheckedAdd(weights, activations); }
+
+Error NoRoom(const MemoryNeeds& needs, std::string_view what, size_t limit) {
+  return {ErrorCode::kLimit, "weights take " + SizeText(needs.weights) + " and activations " +
+                                 SizeText(needs.activations) + ", which leaves no room for " +
+                                 std::string(what) + " in " + SizeText(limit) +
+                                 ": raise the limit, or take weights of fewer bits"};
+}
+
 int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
   const int64_t context = model.info().context;
+  if (model.kv_shape(KvType::kF32).layers == 0) {
+    return options.cache_tokens > 0 ? options.cache_tokens : kTokensWithoutCache;
+  }
   if (options.memory_limit == 0) {
     return options.cache_tokens > 0 ? options.cache_tokens : std::min(context, kDefaultCacheTokens);
   }
   const MemoryNeeds needs = NeedsOf(model, options);
-  const size_t taken = CheckedAdd(needs.weights, needs.activations);
+  const size_t taken = needs.fixed();
   if (options.memory_limit < CheckedAdd(taken, needs.block)) {
-    throw Error(ErrorCode::kLimit, "weights take " + SizeText(needs.weights) + " and activations " +
-                                       SizeText(needs.activations) +
-                                       ", which leaves no room for keys and values in " +
-                                       SizeText(options.memory_limit) +
-                                       ": raise the limit, or take weights of fewer bits");
+    throw NoRoom(needs, "keys and values", options.memory_limit);
   }
   const int64_t blocks = static_cast<int64_t>((options.memory_limit - taken) / needs.block);
   const int64_t most = options.cache_tokens > 0 ? options.cache_tokens

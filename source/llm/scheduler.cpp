@@ -132,6 +132,7 @@ Sequence* Scheduler::Fork(Sequence& parent, Owned child,
     return nullptr;
   }
   running_.reserve(running_.size() + 1);
+  if (parent.cached.state) child->cached.state = parent.cached.state->Clone();
   child->cached.blocks = parent.cached.blocks.Fork(parent.computed);
   if (is_partial) {
     const int32_t shared = child->cached.blocks.blocks().back();
@@ -311,6 +312,7 @@ void Scheduler::Restart(Sequence& sequence, uint64_t name_space) {
   closed_ = false;
   PublishPartial(sequence);
   sequence.cached.blocks.Clear();
+  sequence.cached.state.reset();
   sequence.computed = sequence.cached.length = 0;
   sequence.published_ = 0;
   sequence.last_published_.reset();
@@ -574,8 +576,8 @@ void Scheduler::Check() const {
   }
   int64_t waiting_tokens = 0;
   for (const Owned& sequence : waiting_) {
-    Require(!sequence->runs_ && sequence->cached.blocks.size() == 0,
-            "a waiting sequence holds blocks");
+    Require(!sequence->runs_ && sequence->cached.blocks.size() == 0 && !sequence->cached.state,
+            "a waiting sequence holds blocks or a state");
     waiting_tokens += sequence->queued_;
   }
   Require(waiting_tokens == waiting_tokens_, "the tokens of those that wait are miscounted");

@@ -106,7 +106,8 @@ class Scheduler {
   Sequence& Add(std::unique_ptr<Sequence> sequence);
   /// Adds a running sequence that begins with all computed tokens of `parent`, in the same blocks.
   /// Both have to write behind them, so where the last block is not full the child gets one of its
-  /// own, into which the caller copies it: from `copy.first` to `copy.second`. Null where it would
+  /// own, into which the caller copies it: from `copy.first` to `copy.second`. A state is copied
+  /// here. Null where it would
   /// be one sequence too many, no block is left, or the parent waits. One of the parent's `forks`
   /// is then done.
   Sequence* Fork(Sequence& parent, std::unique_ptr<Sequence> child,

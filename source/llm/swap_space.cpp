@@ -25,7 +25,8 @@ void SwapSpace::ForEachPiece(const Sequence& sequence, std::byte* memory, const 
 
 bool SwapSpace::Save(const Sequence& sequence) {
   const size_t blocks = static_cast<size_t>(KvCache::BlocksFor(sequence.computed));
-  if (blocks == 0 || blocks > (most_bytes_ - bytes_) / block_bytes_) return false;
+  if (blocks == 0 || most_bytes_ == 0 || blocks > (most_bytes_ - bytes_) / block_bytes_)
+    return false;
   const Device device = cache_.device();
   const size_t bytes = blocks * block_bytes_;
   try {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "text/json.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_set>
 #include <vector>
 
@@ -101,6 +103,30 @@ AnyJson ParseWatched(std::string_view text, const std::string& what, ErrorCode c
   return builder.Take();
 }
 
+/// Python writes numbers as its own words that JSON does not have: here they become null.
+std::string WithoutPythonNumbers(std::string_view text) {
+  constexpr std::string_view kWords[] = {"-Infinity", "Infinity", "NaN"};
+  std::string plain;
+  bool in_text = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') in_text = !in_text;
+    const std::string_view rest = text.substr(i);
+    const auto* const word =
+        in_text ? std::end(kWords) : std::ranges::find_if(kWords, [&](std::string_view known) {
+          return rest.starts_with(known);
+        });
+    if (word != std::end(kWords)) {
+      plain += "null";
+      i += word->size() - 1;
+      continue;
+    }
+    plain += c;
+    if (in_text && c == '\\' && i + 1 < text.size()) plain += text[++i];
+  }
+  return plain;
+}
+
 /// What came instead, for the end of a message.
 std::string Got(const Json& value) {
   return std::string(", got ") + (value.is_number() ? value.dump() : value.type_name());
@@ -109,6 +135,10 @@ std::string Got(const Json& value) {
 }  // namespace
 
 Json Parse(std::string_view text, const std::string& what) {
+  if (text.find("Infinity") != text.npos || text.find("NaN") != text.npos) {
+    return ParseWatched<Json>(WithoutPythonNumbers(text), what, ErrorCode::kInvalidModel, SIZE_MAX,
+                              kDeepest);
+  }
   return ParseWatched<Json>(text, what, ErrorCode::kInvalidModel, SIZE_MAX, kDeepest);
 }
 

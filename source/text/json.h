@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
 /// Throws kInvalidModel for what is no JSON, is nested too deeply or has a key twice; `what` names
-/// it in messages.
+/// it in messages. Infinity and NaN, which Python writes, are null.
 Json Parse(std::string_view text, const std::string& what);
 /// So deep may lists and objects be nested.
 inline constexpr size_t kDeepest = 64;

@@ -16,7 +16,25 @@ def epsilon_of(config):
     return next(getattr(config, name) for name in names if hasattr(config, name))
 
 
+def write_state_space(writer, config):
+    """As llama.cpp's converter does."""
+    writer.add_context_length(2**20)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(0)
+    writer.add_head_count(0)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_ssm_conv_kernel(config.conv_kernel)
+    writer.add_ssm_inner_size(config.num_heads * config.head_dim)
+    writer.add_ssm_state_size(config.state_size)
+    writer.add_ssm_time_step_rank(config.num_heads)
+    writer.add_ssm_group_count(config.n_groups)
+    writer.add_layer_norm_rms_eps(config.layer_norm_epsilon)
+
+
 def write_metadata(writer, config, family):
+    if family == "mamba2":
+        write_state_space(writer, config)
+        return
     is_gpt2 = family == "gpt2"
     heads, kv_heads = head_counts(config)
     writer.add_context_length(config.max_position_embeddings)

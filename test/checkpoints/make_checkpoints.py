@@ -27,7 +27,7 @@ import transformers
 
 from gguf_metadata import head_counts, write_metadata
 from llama2c_files import permuted, write_llama2c
-from tensor_names import LAYER, TOP, name_parts
+from tensor_names import LAYER, MIXER, TOP, name_parts
 
 HERE = pathlib.Path(__file__).parent
 VOCABULARY = 40
@@ -85,6 +85,10 @@ MLA = dict(kv_lora_rank=16, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=
            first_k_dense_replace=1, moe_intermediate_size=16)
 MSCALE = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32, mscale=0.7, mscale_all_dim=0.7)
 DEEPSEEK = {key: value for key, value in COMMON.items() if key != "num_key_value_heads"} | MLA
+
+
+MAMBA2 = dict(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_heads=8, head_dim=8, state_size=12,
+              conv_kernel=4, initializer_range=0.3, bos_token_id=1, eos_token_id=2, pad_token_id=None)
 
 
 # family of the GGUF, class of the config, what differs, dtype, bytes of a shard
@@ -154,6 +158,10 @@ MODELS = {
     ),
     "cohere": ("command-r", transformers.CohereConfig, COMMON | dict(logit_scale=0.25) | rope(10000.0), "float32",
                None),
+    "mamba2": ("mamba2", transformers.Mamba2Config, MAMBA2 | dict(n_groups=2), "float32", None),
+    "mamba2_tied": ("mamba2", transformers.Mamba2Config, MAMBA2
+                      | dict(n_groups=1, use_bias=True, use_conv_bias=False, conv_kernel=2, tie_word_embeddings=True),
+                      "bfloat16", None),
     "mixtral": ("llama", transformers.MixtralConfig, COMMON | dict(num_local_experts=4, num_experts_per_tok=2)
                 | rope(1e6), "float32", None),
     "qwen2_moe": (
@@ -370,6 +378,8 @@ def gguf_name(name, family, config):
     layer, stem, ending = name_parts(name)
     if layer is None:
         return f"{TOP[stem]}.{ending}"
+    if ending in MIXER:
+        return f"blk.{layer}.{MIXER[ending]}"
     ours = LAYER[stem]
     if family in ("gemma2", "gemma3", "olmo2", "gpt-oss") and stem == "post_attention_layernorm":
         ours = "post_attention_norm"
@@ -387,7 +397,19 @@ def ungrouped(weight, config):
     return [part.reshape(-1, *weight.shape[1:]) for part in (groups[:, :-2], groups[:, -2], groups[:, -1])]
 
 
+def mixer_weight(name, weight, config):
+    if name.endswith(".A_log"):
+        return -np.exp(weight)[:, None]
+    if name.endswith(".D"):
+        return weight[:, None]
+    if name.endswith("conv1d.weight"):
+        return weight[:, 0]
+    return weight.reshape(config.n_groups, -1) if name.endswith("mixer.norm.weight") else weight
+
+
 def gguf_weight(name, weight, config, family):
+    if family == "mamba2":
+        return mixer_weight(name, weight, config)
     heads, kv_heads = head_counts(config)
     if family in PERMUTED and name.endswith(("q_proj.weight", "q_proj.bias")):
         return permuted(weight, heads)
@@ -418,6 +440,20 @@ def latent_parts(name, weight, config):
         keys, values = weight.unflatten(0, (heads, -1)).split([plain, value], dim=1)
         return {"k_b_proj": keys.transpose(1, 2).flatten(0, 1), "v_b_proj": values.flatten(0, 1)}
     return {}
+
+
+def mixer_parts(name, weight, config):
+    """The same of a tensor of a state space, below the layer. GGUF has other rates, so that these are left out."""
+    inner = config.num_heads * config.head_dim
+    stem, _, ending = name.rpartition(".")
+    if stem == "mixer.in_proj":
+        rows = weight.split([inner, inner + 2 * config.n_groups * config.state_size, config.num_heads])
+        return {f"mixer.{part}_proj.{ending}": part_rows for part, part_rows in zip(("gate", "conv", "step"), rows)}
+    if stem == "mixer.conv1d":
+        return {f"mixer.conv.{ending}": weight.flatten()}
+    names = {"A_log": None, "D": "mixer.skip.weight", "dt_bias": "mixer.step.bias"}
+    name = names.get(ending, name)
+    return {name: weight} if name else {}
 
 
 def write_vocabulary(writer):
@@ -458,7 +494,8 @@ def write_gguf(model, path, family, packed={}):
     writer = gguf.GGUFWriter(path, family)
     write_metadata(writer, config, family)
     write_vocabulary(writer)
-    parameters = {} if family == "gpt2" else config.rope_parameters.get("full_attention", config.rope_parameters)
+    rope_parameters = getattr(config, "rope_parameters", {})
+    parameters = {} if family == "gpt2" else rope_parameters.get("full_attention", rope_parameters)
     if parameters.get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_divisors(model))
     if parameters.get("rope_type") == "longrope":
@@ -496,6 +533,10 @@ def hub_weights(model):
         if ".experts." in name and ending == "bias":
             weight = weight.flatten()
         if stem == "lm_head" and config.tie_word_embeddings:
+            continue
+        if stem.startswith("mixer"):
+            for part, rows in mixer_parts(f"{stem}.{ending}", weight, config).items():
+                weights[f"model.layers.{layer}.{part}"] = rows.contiguous()
             continue
         if config.model_type in OFFSET_NORMS and "norm" in name:
             weight = weight + 1

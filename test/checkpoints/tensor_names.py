@@ -19,6 +19,7 @@ LLAMA_NAMES = {
     "mlp.shared_experts.gate_proj": "mlp.shared_expert.gate_proj",
     "mlp.shared_experts.up_proj": "mlp.shared_expert.up_proj",
     "mlp.shared_experts.down_proj": "mlp.shared_expert.down_proj",
+    "embeddings": "embed_tokens", "norm_f": "norm",
     "feed_forward.router": "mlp.gate", "feed_forward.gate_proj": "mlp.gate_proj", "feed_forward.up_proj": "mlp.up_proj",
     "feed_forward.down_proj": "mlp.down_proj", "feed_forward.shared_expert.gate_proj": "mlp.shared_expert.gate_proj",
     "feed_forward.shared_expert.up_proj": "mlp.shared_expert.up_proj",
@@ -43,16 +44,21 @@ LAYER = {
     "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_norm": "attn_kv_a_norm",
     "self_attn.kv_b_proj": "attn_kv_b",
     "self_attn.k_b_proj": "attn_k_b", "self_attn.v_b_proj": "attn_v_b", "mlp.gate_correction": "exp_probs_b",
+    "mixer.in_proj": "ssm_in", "mixer.conv1d": "ssm_conv1d", "mixer.norm": "ssm_norm", "mixer.out_proj": "ssm_out",
     "mlp.gate_up_proj": "ffn_up", "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }  # fmt: skip
+# Without an ending of their own.
+MIXER = {"A_log": "ssm_a", "D": "ssm_d", "dt_bias": "ssm_dt.bias"}
 
 
 def name_parts(name):
     """The number of a layer or None, the name in the layout of llama, and the ending."""
     *parts, ending = name.split(".")
-    if parts[0] in ("model", "transformer", "gpt_neox"):
+    if parts[0] in ("model", "transformer", "gpt_neox", "backbone"):
         parts = parts[1:]
     layer = parts[1] if parts[0] in ("layers", "h") else None
     stem = ".".join(parts[2:] if layer else parts)
+    if layer and stem == "norm":
+        stem = "input_layernorm"
     return layer, LLAMA_NAMES.get(stem, stem), ending

@@ -90,6 +90,8 @@ std::vector<FamilyFile> TinyFiles() {
                              "llama",
                              "llama4_text_plain",
                              "llama4_text",
+                             "mamba2",
+                             "mamba2_tied",
                              "mistral",
                              "mixtral",
                              "olmo2",

@@ -17,11 +17,36 @@ namespace {
 
 using LimitsJson = nlohmann::json;
 
+/// A token reads and writes the state, at the first position as at any other.
+TEST(Limits, StatesTakeTheSameAtAnyLength) {
+  const ModelShape shape = ReadModelShape(
+      R"({"model_type": "mamba2", "vocab_size": 50288, "hidden_size": 768, "num_hidden_layers": 24,
+    "num_heads": 24, "head_dim": 64, "state_size": 128, "n_groups": 1, "tie_word_embeddings": true})");
+  const double state = 24 * (24 * 64 * 128 + 3 * 1792);
+  EXPECT_EQ(StateOf(shape), state);
+  EXPECT_EQ(CacheOfPosition(shape), 0);
+  Machine machine = KnownMachines()[0];
+  const double first = DecodeLimit(shape, {16, 16}, machine, 1).seconds();
+  EXPECT_EQ(DecodeLimit(shape, {16, 16}, machine, 1e6).seconds(), first);
+  const double weights = CountParameters(shape).active() * 2;
+  EXPECT_DOUBLE_EQ(first, (weights + 8 * state) / machine.bandwidth);
+  EXPECT_TRUE(std::isinf(PositionsPerMillisecond(shape, {16, 16}, machine)));
+  const double stored = CountParameters(shape).stored() * 2;
+  EXPECT_EQ(LargestBatch(shape, {16, 16}, stored + 10.5 * state * 4, 1e6), 10);
+  EXPECT_TRUE(std::isinf(LongestContext(shape, {16, 16}, stored + state * 4 + 1)));
+  EXPECT_EQ(LongestContext(shape, {16, 16}, stored + state * 4 - 1e3), -1);
+}
+
 /// Parameters that the published checkpoints have.
 TEST(Limits, CountParametersOfModelsThatExist) {
   const auto stored = [](const char* config) {
     return CountParameters(ReadModelShape(config)).stored();
   };
+  EXPECT_EQ(
+      stored(
+          R"({"model_type": "mamba2", "vocab_size": 50288, "hidden_size": 768, "num_hidden_layers": 24, "num_heads": 24,
+    "head_dim": 64, "state_size": 128, "n_groups": 1, "tie_word_embeddings": true})"),
+      128989632);
   EXPECT_EQ(
       stored(
           R"({"model_type": "llama", "vocab_size": 49152, "hidden_size": 576, "num_hidden_layers": 30,

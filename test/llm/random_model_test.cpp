@@ -36,6 +36,15 @@ TEST(RandomCheckpoint, FollowsTheRulesOfItsFamily) {
   EXPECT_EQ(down.columns, 8192);
 }
 
+TEST(RandomCheckpoint, HasStates) {
+  const auto checkpoint = MakeRandomCheckpoint("mamba2-130m", "int8", 64);
+  const std::string mixer = "model.layers.3.mixer.";
+  EXPECT_EQ(checkpoint->Matrix(mixer + "conv_proj.weight").rows, 1792);
+  EXPECT_EQ(checkpoint->Matrix(mixer + "out_proj.weight").columns, 1536);
+  EXPECT_EQ(checkpoint->Vector(mixer + "conv.weight").elements(), 1792 * 4);
+  EXPECT_LT(checkpoint->Vector(mixer + "rate.weight").data<float>()[0], 0);
+}
+
 TEST(RandomCheckpoint, HasNumbersInEveryFormat) {
   for (const char* weights : {"bf16", "f16", "int8", "int4"}) {
     SCOPED_TRACE(weights);

@@ -237,9 +237,10 @@ INSTANTIATE_TEST_SUITE_P(Families, TwoFormats,
                          ::testing::Values("cohere", "deepseek_v2", "deepseek_v2_groups",
                                            "deepseek_v3", "falcon", "falcon_new", "gemma3_text",
                                            "gpt_neox", "gpt_oss", "gpt_oss_mxfp4", "granite",
-                                           "llama4_text", "llama4_text_plain", "mixtral", "olmo2",
-                                           "olmoe", "phi", "qwen2_moe", "qwen3_moe", "smollm3",
-                                           "stablelm", "stablelm_parallel", "starcoder2"),
+                                           "llama4_text", "llama4_text_plain", "mamba2",
+                                           "mamba2_tied", "mixtral", "olmo2", "olmoe", "phi",
+                                           "qwen2_moe", "qwen3_moe", "smollm3", "stablelm",
+                                           "stablelm_parallel", "starcoder2"),
                          [](const auto& item) { return std::string(item.param); });
 
 TEST(Checkpoint, ReadsLlama2c) {

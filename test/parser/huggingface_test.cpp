@@ -210,12 +210,45 @@ TEST(HuggingFaceConfig, Llama4WithoutExperts) {
                "'decoder_sparse_step' should be a number above 0");
 }
 
+/// Python writes infinity as a word, and newer transformers as an object.
+TEST(HuggingFaceConfig, Mamba2) {
+  const auto read = [](const std::string& limits, const std::string& more = {}) {
+    return ReadDecoderConfig(R"({"model_type": "mamba2", "vocab_size": 40, "hidden_size": 32,
+        "num_hidden_layers": 2, "num_heads": 8, "head_dim": 8, "state_size": 12, "n_groups": 2,
+        "architectures": ["Infinity \" NaN"])" +
+                             limits + more + "}");
+  };
+  for (const char* endless : {"", R"(, "time_step_limit": [0.0, Infinity])",
+                              R"(, "time_step_limit": [0.0, {"__float__": "Infinity"}])"}) {
+    SCOPED_TRACE(endless);
+    const StateSpaceConfig space = read(endless).state_space;
+    EXPECT_EQ(space.heads, 8);
+    EXPECT_EQ(space.head_dim, 8);
+    EXPECT_EQ(space.size, 12);
+    EXPECT_EQ(space.groups, 2);
+    EXPECT_EQ(space.taps, 4);
+    EXPECT_EQ(space.channels(), 64 + 2 * 2 * 12);
+    EXPECT_EQ(space.most_step, 0);
+  }
+  const DecoderConfig limited = read(R"(, "time_step_limit": [0.25, 0.5])");
+  EXPECT_EQ(limited.state_space.least_step, 0.25F);
+  EXPECT_EQ(limited.state_space.most_step, 0.5F);
+  EXPECT_EQ(limited.context, 1048576);
+  const auto refused = [&](const std::string& more, std::string_view message, ErrorCode code) {
+    ExpectThrows([&] { read({}, more); }, code, message);
+  };
+  refused(R"(, "hidden_act": "gelu")", "hidden_act other than silu", ErrorCode::kUnsupported);
+  refused(R"(, "time_step_limit": [2, 1])", "least time step", ErrorCode::kInvalidModel);
+  refused(R"(, "conv_kernel": 1)", "taps", ErrorCode::kInvalidModel);
+  refused(R"(, "chunk_size": 1Infinity)", "no valid JSON", ErrorCode::kInvalidModel);
+}
+
 TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
   ExpectConfigProblem(
       {{"model_type", "mamba"}},
       "cohere, deepseek_v2, deepseek_v3, falcon, gemma, gemma2, gemma3_text, gpt2, gpt_neox, "
       "gpt_oss, granite, idefics3, llama, llama4, llama4_text, "
-      "mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, "
+      "mamba2, mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, "
       "smollm3, smolvlm, stablelm and starcoder2",
       ErrorCode::kUnsupported);
   ExpectConfigProblem({{"quantization_config", {{"bits", 4}}}}, "quantization_config",

@@ -62,15 +62,16 @@ KvType KvTypeOf(std::string_view name) {
 }
 
 size_t KvCache::BlockBytes(const KvShape& shape) {
+  if (shape.layers == 0) return 0;
   const size_t heads = CheckedMultiply(static_cast<size_t>(shape.heads), BytesOfHead(shape).both());
   return CheckedMultiply(heads, static_cast<size_t>(shape.layers));
 }
 
 size_t KvCache::Bytes(const KvShape& shape, int64_t blocks) {
-  if (shape.layers < 1 || shape.heads < 1 || shape.head_dim < 1 || blocks < 1 ||
+  if (shape.layers < 0 || shape.heads < 1 || shape.head_dim < 1 || blocks < 1 ||
       blocks > INT32_MAX) {
     throw Error(ErrorCode::kInvalidArgument,
-                "a KvCache needs layers, heads, elements and blocks, at least one of each");
+                "a KvCache needs heads, elements and blocks, at least one of each");
   }
   return CheckedMultiply(BlockBytes(shape), static_cast<size_t>(blocks));
 }
