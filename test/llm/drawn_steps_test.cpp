@@ -58,7 +58,7 @@ std::vector<GenerateRequest> AllKinds(const LanguageModel& model) {
 }
 
 /// Requests that come while others run.
-std::vector<int64_t> RunAll(Engine& engine, const std::vector<GenerateRequest>& requests) {
+std::vector<int64_t> RunToTheEnd(Engine& engine, const std::vector<GenerateRequest>& requests) {
   std::vector<int64_t> ids;
   for (const GenerateRequest& request : requests) {
     ids.push_back(engine.Submit(request));
@@ -69,13 +69,14 @@ std::vector<int64_t> RunAll(Engine& engine, const std::vector<GenerateRequest>& 
   return ids;
 }
 
-std::vector<GenerateResult> Answers(Engine& engine, const std::vector<GenerateRequest>& requests) {
+std::vector<GenerateResult> PickedAnswers(Engine& engine,
+                                          const std::vector<GenerateRequest>& requests) {
   std::vector<GenerateResult> results;
-  for (const int64_t id : RunAll(engine, requests)) results.push_back(engine.Take(id).value());
+  for (const int64_t id : RunToTheEnd(engine, requests)) results.push_back(engine.Take(id).value());
   return results;
 }
 
-void ExpectSameAnswer(const GeneratedAnswer& got, const GeneratedAnswer& want) {
+void ExpectPickedAnswer(const GeneratedAnswer& got, const GeneratedAnswer& want) {
   EXPECT_EQ(got.tokens, want.tokens);
   EXPECT_EQ(got.text, want.text);
   EXPECT_EQ(got.finish, want.finish);
@@ -91,18 +92,17 @@ void ExpectSameAnswer(const GeneratedAnswer& got, const GeneratedAnswer& want) {
   }
 }
 
-void ExpectSameResult(const GenerateResult& got, const GenerateResult& want) {
-  ExpectSameAnswer(got, want);
+void ExpectPickedResult(const GenerateResult& got, const GenerateResult& want) {
+  ExpectPickedAnswer(got, want);
   ASSERT_EQ(got.others.size(), want.others.size());
-  for (size_t j = 0; j < want.others.size(); ++j) ExpectSameAnswer(got.others[j], want.others[j]);
+  for (size_t j = 0; j < want.others.size(); ++j) ExpectPickedAnswer(got.others[j], want.others[j]);
 }
 
-void ExpectSameAnswers(const std::vector<GenerateResult>& got,
-                       const std::vector<GenerateResult>& want) {
+void ExpectPicked(const std::vector<GenerateResult>& got, const std::vector<GenerateResult>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
-    ExpectSameResult(got[i], want[i]);
+    ExpectPickedResult(got[i], want[i]);
   }
 }
 
@@ -117,10 +117,10 @@ TEST(DrawnSteps, AnswersAreThoseOfSamplers) {
     std::vector<GenerateRequest> fitting = requests;
     if (running < 2) fitting[15].beams = {};
     Engine plain(model, options);
-    const std::vector<GenerateResult> want = Answers(plain, fitting);
+    const std::vector<GenerateResult> want = PickedAnswers(plain, fitting);
     HostDrawing drawing;
     Engine engine(model, options);
-    ExpectSameAnswers(Answers(engine, fitting), want);
+    ExpectPicked(PickedAnswers(engine, fitting), want);
     EXPECT_EQ(engine.stats().used_blocks, 0);
     EXPECT_GT(drawing.log.masks, 0);
     EXPECT_GT(drawing.log.changes, 0);
@@ -134,10 +134,10 @@ TEST(DrawnSteps, DrawnAndGreedyRowsRunAhead) {
   std::vector<GenerateRequest> requests = AllKinds(*model);
   requests.resize(6);
   Engine plain(model);
-  const std::vector<GenerateResult> want = Answers(plain, requests);
+  const std::vector<GenerateResult> want = PickedAnswers(plain, requests);
   HostDrawing drawing;
   Engine engine(model);
-  ExpectSameAnswers(Answers(engine, requests), want);
+  ExpectPicked(PickedAnswers(engine, requests), want);
   EXPECT_EQ(drawing.log.most_open, 2);
   EXPECT_EQ(drawing.log.masks, 0);
 }
@@ -155,10 +155,10 @@ TEST(DrawnSteps, GuessesAreCheckedAsBefore) {
   options.draft.tokens = 3;
   options.cache_tokens = 2048;
   Engine plain(model, options);
-  const std::vector<GenerateResult> want = Answers(plain, requests);
+  const std::vector<GenerateResult> want = PickedAnswers(plain, requests);
   HostDrawing drawing;
   Engine engine(model, options);
-  ExpectSameAnswers(Answers(engine, requests), want);
+  ExpectPicked(PickedAnswers(engine, requests), want);
   EXPECT_GT(engine.stats().draft.drafted, 0);
 }
 
@@ -173,12 +173,12 @@ TEST(DrawnSteps, AnswersThatEndEarlyLeaveTheOthersAlone) {
   };
   int pieces = 0;
   Engine plain(model);
-  const std::vector<GenerateResult> want = Answers(plain, requests(pieces));
+  const std::vector<GenerateResult> want = PickedAnswers(plain, requests(pieces));
   EXPECT_EQ(want[7].tokens.size(), 3u);
   pieces = 0;
   HostDrawing drawing;
   Engine engine(model);
-  ExpectSameAnswers(Answers(engine, requests(pieces)), want);
+  ExpectPicked(PickedAnswers(engine, requests(pieces)), want);
 }
 
 /// A constraint that contradicts itself ends its own request.
@@ -211,18 +211,18 @@ TEST(DrawnSteps, AFailedDrawIsDoneAgain) {
   std::vector<GenerateRequest> requests = AllKinds(*model);
   requests.resize(10);
   Engine plain(model);
-  const std::vector<GenerateResult> want = Answers(plain, requests);
+  const std::vector<GenerateResult> want = PickedAnswers(plain, requests);
   int64_t told = 0, calls = 1;
   for (int64_t failing = 0; failing < calls; ++failing) {
     SCOPED_TRACE(failing);
     HostDrawing drawing;
     drawing.log.failing = {failing};
     Engine engine(model);
-    const std::vector<int64_t> ids = RunAll(engine, requests);
+    const std::vector<int64_t> ids = RunToTheEnd(engine, requests);
     for (size_t i = 0; i < ids.size(); ++i) {
       SCOPED_TRACE("request " + std::to_string(i));
       try {
-        ExpectSameResult(engine.Take(ids[i]).value(), want[i]);
+        ExpectPickedResult(engine.Take(ids[i]).value(), want[i]);
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::kDevice);
         ++told;

@@ -319,6 +319,40 @@ TEST(Sampler, SaysHowItsNextTokenIsDrawn) {
   }
 }
 
+TEST(Sampler, SaysWhatItChangesOfTheLogits) {
+  SamplingOptions options;
+  options.logit_bias = {{4, 1.0f}, {2, -1.0f}, {4, 0.5f}};
+  Sampler sampler(options);
+  sampler.Accept(2);
+  std::vector<LogitChange> changes;
+  FindLogitChanges(sampler, 5, changes);
+  ASSERT_EQ(changes.size(), 2u);
+  EXPECT_EQ(changes[0].Of(3), 2);
+  EXPECT_EQ(changes[1].token, 4);
+  EXPECT_EQ(changes[1].Of(3), 4.5f);
+  EXPECT_FALSE(DependsOnTokens(options));
+  EXPECT_THROW(FindLogitChanges(sampler, 4, changes), Error);
+
+  options.repetition_penalty = 2;
+  options.presence_penalty = 0.5f;
+  options.frequency_penalty = 0.25f;
+  EXPECT_TRUE(DependsOnTokens(options));
+  sampler = Sampler(options);
+  const std::vector<int32_t> prompt = {1, 9};
+  sampler.AddPrompt(prompt);
+  for (const int32_t token : {4, 3, 4}) sampler.Accept(token);
+  FindLogitChanges(sampler, 5, changes);
+  std::ranges::sort(changes, {}, &LogitChange::token);
+  std::vector<float> changed;
+  for (const LogitChange& change : changes) {
+    EXPECT_EQ(change.token, static_cast<int32_t>(changed.size()) + 1);  // the last id is unknown
+    changed.push_back(change.Of(4));
+    changed.back() += change.Of(-4);
+  }
+  EXPECT_EQ(changed,
+            (std::vector<float>{2 - 8, 3 - 5, 2 - 0.75f - 8 - 0.75f, 5.5f / 2 - 1 - 2.5f * 2 - 1}));
+}
+
 TEST(Sampler, SaysTheSameOfNoTokenWithAndWithoutLogits) {
   Sampler sampler;
   EXPECT_EQ(SampleDrawn(sampler, 5).token, 5);
