@@ -17,7 +17,7 @@ extern "C" {
 
 typedef struct oort_model oort_model;
 /* A GGUF file, a folder of Hugging Face, or a .pnnx.param that `oort convert` wrote. Options:
- * device, weights ... */
+ * device, weights, ranks ... */
 OORT_C_API oort_code oort_model_load(const char* path, const oort_options* options,
                                      oort_model** model, oort_error** error);
 /* "llama", "qwen2" ... */
@@ -130,7 +130,8 @@ OORT_C_API void oort_result_free(oort_result* result);
 typedef struct oort_engine oort_engine;
 /* Options: threads, kv, cache_tokens, memory_limit, most_running ... With draft=model the one at
  * draft_model is loaded, with device, isa and exact as these options have them, but without
- * load_adapter, weights and group, which are the main model's: the same object may serve both. */
+ * load_adapter, weights, group and ranks, which are the main model's: the same object may serve
+ * both. With ranks, each has so many threads. */
 OORT_C_API oort_code oort_engine_new(const oort_model* model, const oort_options* options,
                                      oort_engine** engine, oort_error** error);
 /* Answers a prompt, text or conversation, and waits for the end. `on_piece` may be NULL. Options:

@@ -26,6 +26,13 @@ constexpr OptionSpec kTable[] = {
     {"weights", kChoice, "what weights become while they are loaded", 0, "int8|int4|bf16|f16|f32"},
     {"group", kInteger, "weights of int8 and int4 that share a scale", 1},
     {"load_adapter", kFiles, "a LoRA adapter that requests may name: NAME=PATH"},
+    {"ranks", kInteger,
+     "threads of this process that compute a model together: one for each GPU, say", 1},
+    {"split", kChoice, "how ranks share a model; exact: to the bits of one rank", 0,
+     "fast|exact|pipeline"},
+    {"exchange", kChoice, "how ranks on GPUs exchange numbers; auto: by NCCL where all have it", 0,
+     "auto|nccl|host"},
+    {"rank_deadline", kNumber, "seconds that ranks wait for one that does not come"},
     // oort_embedder_load and oort_reranker_load.
     {"pooling", kChoice, "how a text's tokens become one vector; auto: as the model says", 0,
      "auto|mean|cls"},

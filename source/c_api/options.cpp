@@ -225,6 +225,28 @@ LoadOptions LoadOptionsOf(const oort_options* options, std::stop_source& stop) {
   return load;
 }
 
+namespace {
+
+RankOptions RanksOf(const Settings& settings) {
+  RankOptions ranks;
+  if (const auto count = settings.Integer("ranks")) {
+    ranks.count = static_cast<int>(std::min<int64_t>(*count, INT32_MAX));
+  }
+  const std::string split = settings.Text("split").value_or("");
+  ranks.pipeline = split == "pipeline";
+  ranks.exact = split.empty() ? settings.Flag("exact").value_or(false) : split == "exact";
+  const std::string exchange = settings.Text("exchange").value_or("auto");
+  ranks.exchange = exchange == "nccl"   ? RankOptions::Exchange::kNccl
+                   : exchange == "host" ? RankOptions::Exchange::kHost
+                                        : RankOptions::Exchange::kAuto;
+  Assign(ranks.deadline, settings.Number("rank_deadline"));
+  // With a GPU named all are on that one; with cuda alone they take GPUs in turns.
+  ranks.spread = settings.Text("device").value_or("").find(':') == std::string::npos;
+  return ranks;
+}
+
+}  // namespace
+
 LanguageModelOptions ModelOptionsOf(const oort_options* options, std::stop_source& stop) {
   const Settings settings(options);
   LanguageModelOptions model{.isa = settings.GetIsa()};
@@ -236,6 +258,7 @@ LanguageModelOptions ModelOptionsOf(const oort_options* options, std::stop_sourc
     const size_t equals = adapter.find('=');
     model.adapters.push_back({adapter.substr(0, equals), adapter.substr(equals + 1)});
   }
+  model.ranks = RanksOf(settings);
   model.stop = stop.get_token();
   model.progress = ProgressOf(options, stop);
   return model;
@@ -272,6 +295,7 @@ DraftOptions DraftOf(const oort_options* options) {
   load.adapters.clear();
   load.weights = defaults.weights;
   load.group = defaults.group;
+  load.ranks = defaults.ranks;
   draft.source = DraftOptions::kModel;
   draft.model = LanguageModel::Load(*path, load);
   return draft;

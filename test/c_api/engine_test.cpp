@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "c_api/failure.h"
@@ -162,6 +163,40 @@ TEST_F(CApiEngine, GuessesLeaveTheAnswerAsItIs) {
   EXPECT_GT(accepted, 0);
   oort_result_free(alone);
   oort_result_free(guessed);
+}
+
+TEST_F(CApiEngine, RanksAnswerAsOneDoes) {
+  oort_result* alone = nullptr;
+  ASSERT_EQ(Complete("A fox", &alone), OORT_OK) << failure_.message();
+  for (const char* const split : {"exact", "pipeline"}) {  // these two have the bits of one rank
+    Set("ranks", "2");
+    Set("threads", "1");
+    Set("split", split);
+    oort_model* model = nullptr;
+    ASSERT_EQ(
+        oort_model_load((Models() + "/storyteller").c_str(), options_, &model, failure_.slot()),
+        OORT_OK)
+        << failure_.message();
+    oort_engine_free(engine_);
+    engine_ = nullptr;
+    ASSERT_EQ(oort_engine_new(model, options_, &engine_, failure_.slot()), OORT_OK)
+        << failure_.message();
+    oort_model_free(model);
+    oort_result* together = nullptr;
+    ASSERT_EQ(Complete("A fox", &together), OORT_OK) << failure_.message();
+    EXPECT_STREQ(oort_result_text(together, 0, nullptr), oort_result_text(alone, 0, nullptr));
+    oort_result_free(together);
+  }
+  oort_result_free(alone);
+  oort_model* model = nullptr;
+  Set("ranks", "1000000");
+  EXPECT_EQ(oort_model_load((Models() + "/storyteller").c_str(), options_, &model, failure_.slot()),
+            OORT_INVALID_ARGUMENT);
+  EXPECT_NE(failure_.message().find("ranks, not 1000000"), std::string::npos) << failure_.message();
+  for (const auto& [name, value] :
+       {std::pair{"ranks", "0"}, {"split", "half"}, {"exchange", "mpi"}}) {
+    EXPECT_EQ(oort_options_set(options_, name, value, nullptr), OORT_INVALID_ARGUMENT) << name;
+  }
 }
 
 TEST_F(CApiEngine, AnswersKeepToAChoice) {
