@@ -30,7 +30,8 @@ struct PictureReaderOptions {
   size_t kept_bytes = size_t{128} << 20;
 };
 
-/// Thread contract: any number of threads; one picture is decoded and read at a time.
+/// Thread contract: any number of threads. One picture is decoded and read at a time; who asks for
+/// one that is kept does not wait for that.
 class PictureReader {
  public:
   explicit PictureReader(std::shared_ptr<const LanguageModel> model,
@@ -50,12 +51,15 @@ class PictureReader {
     std::shared_ptr<const Picture> picture;
     size_t bytes() const { return file.size() + picture->embeddings.bytes(); }
   };
+  std::shared_ptr<const Picture> Find(std::string_view file);
+  void Keep(Kept read);
   template <typename MakeImage>
   std::shared_ptr<const Picture> ReadKept(std::string_view file, const MakeImage& make_image);
 
   std::shared_ptr<const LanguageModel> model_;
   const PictureReaderOptions options_;
-  std::mutex mutex_;
+  std::mutex reading_;    // held while a picture is read
+  std::mutex mutex_;      // of what follows
   std::list<Kept> kept_;  ///< what was asked for last is first
   size_t bytes_ = 0;      ///< of these
 };

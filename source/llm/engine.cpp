@@ -409,7 +409,10 @@ std::optional<GenerateResult> Engine::Take(int64_t request) {
 void Engine::Cancel(int64_t request) {
   for (const auto& [id, generation] : impl_->active) {
     const bool is_of_it = generation->group->id == request && !generation->finished;
-    if (is_of_it) impl_->Finish(*generation, FinishReason::kCancelled);
+    if (!is_of_it) continue;
+    // Without memory for the end of its text it ends all the same.
+    impl_->Attempt(*generation,
+                   [&, g = generation.get()] { impl_->Finish(*g, FinishReason::kCancelled); });
   }
 }
 

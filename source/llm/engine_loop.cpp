@@ -14,6 +14,11 @@
 #include "oort/error.h"
 
 namespace oort {
+namespace {
+
+constexpr int kMostWithoutMemory = 4;
+
+}  // namespace
 
 /// What one request comes to: written once by the loop, read by whoever has the handle.
 struct EngineLoop::Answer {
@@ -90,6 +95,7 @@ struct EngineLoop::Impl {
   }
   void Run();
   bool Await(std::vector<Command>& taken, bool more);
+  void Begin(Command& command);
   void Obey(std::vector<Command>& taken);
   void Publish() {
     const std::lock_guard lock(mutex);
@@ -97,6 +103,24 @@ struct EngineLoop::Impl {
   }
   void Deliver();
 };
+
+/// Hands a request to the engine. Everything that needs memory comes before: what the engine has
+/// is delivered.
+void EngineLoop::Impl::Begin(Command& command) {
+  const auto entry = numbers.emplace(command.answer.get(), -1).first;
+  try {
+    answers.emplace_back(-1, command.answer);
+    try {
+      entry->second = answers.back().first = engine.Submit(std::move(*command.request));
+    } catch (...) {
+      answers.pop_back();
+      throw;
+    }
+  } catch (...) {
+    numbers.erase(entry);
+    throw;
+  }
+}
 
 /// What a caller asked for since the last step.
 void EngineLoop::Impl::Obey(std::vector<Command>& taken) {
@@ -107,9 +131,7 @@ void EngineLoop::Impl::Obey(std::vector<Command>& taken) {
       continue;
     }
     try {
-      const int64_t number = engine.Submit(std::move(*command.request));
-      numbers.emplace(command.answer.get(), number);
-      answers.emplace_back(number, command.answer);
+      Begin(command);
     } catch (...) {
       command.answer->Set({}, std::current_exception());
     }
@@ -151,6 +173,7 @@ bool EngineLoop::Impl::Await(std::vector<Command>& taken, bool more) {
 void EngineLoop::Impl::Run() {
   std::vector<Command> taken;
   bool more = false;
+  int without_memory = 0;  // steps in a row
   while (Await(taken, more)) {
     Obey(taken);
     if (cancel_all.load()) {
@@ -161,8 +184,16 @@ void EngineLoop::Impl::Run() {
       Publish();  // first: who has an answer finds it counted
       Deliver();
       step_failure = nullptr;
+      without_memory = 0;
     } catch (...) {
+      // A moment later there may be memory, and the engine is as it was before the step.
+      const bool may_go_on = CaughtError().code() == ErrorCode::kOutOfMemory;
+      if (may_go_on && ++without_memory < kMostWithoutMemory) {
+        more = true;
+        continue;
+      }
       // What fails as a whole ends all that run; the loop goes on with what comes.
+      without_memory = 0;
       step_failure = std::current_exception();
       for (const auto& [number, answer] : answers) engine.Cancel(number);
       more = !answers.empty();

@@ -116,28 +116,39 @@ PictureReader::PictureReader(std::shared_ptr<const LanguageModel> model,
                              const PictureReaderOptions& options)
     : model_(std::move(model)), options_(options) {}
 
-/// `file` tells which picture it is, and make_image() gives its pixels where it is not known yet.
-template <typename MakeImage>
-std::shared_ptr<const Picture> PictureReader::ReadKept(std::string_view file,
-                                                       const MakeImage& make_image) {
+/// The picture that was read of these bytes; null where none is kept.
+std::shared_ptr<const Picture> PictureReader::Find(std::string_view file) {
   const std::lock_guard lock(mutex_);
   const auto known = std::ranges::find(kept_, file, &Kept::file);
-  if (known != kept_.end()) {
-    kept_.splice(kept_.begin(), kept_, known);
-    return known->picture;
-  }
-  const PictureFormat* const format = model_->picture_format();
-  if (format == nullptr) return model_->EncodePicture({});  // says why there are none
-  const PictureTiles tiles = CutTiles(make_image(), *format);
-  Kept read{std::string(file), model_->EncodePicture(tiles)};
-  const std::shared_ptr<const Picture> picture = read.picture;
-  if (read.bytes() > options_.kept_bytes) return picture;
-  bytes_ += read.bytes();
+  if (known == kept_.end()) return nullptr;
+  kept_.splice(kept_.begin(), kept_, known);
+  return known->picture;
+}
+
+void PictureReader::Keep(Kept read) {
+  if (read.bytes() > options_.kept_bytes) return;
+  const std::lock_guard lock(mutex_);
+  const size_t bytes = read.bytes();
   kept_.push_front(std::move(read));
+  bytes_ += bytes;
   while (bytes_ > options_.kept_bytes) {
     bytes_ -= kept_.back().bytes();
     kept_.pop_back();
   }
+}
+
+/// `file` tells which picture it is, and make_image() gives its pixels where it is not known yet.
+template <typename MakeImage>
+std::shared_ptr<const Picture> PictureReader::ReadKept(std::string_view file,
+                                                       const MakeImage& make_image) {
+  if (auto known = Find(file)) return known;
+  const std::lock_guard lock(reading_);
+  if (auto known = Find(file)) return known;  // by who was first
+  const PictureFormat* const format = model_->picture_format();
+  if (format == nullptr) return model_->EncodePicture({});  // says why there are none
+  const PictureTiles tiles = CutTiles(make_image(), *format);
+  std::shared_ptr<const Picture> picture = model_->EncodePicture(tiles);
+  Keep({std::string(file), picture});
   return picture;
 }
 

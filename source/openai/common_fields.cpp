@@ -132,10 +132,8 @@ CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const L
   request.priority = static_cast<int>(-fields.Integer("priority", -1000, 1000).value_or(0));
   request.cache_salt = fields.Text("cache_salt").value_or("");
   if (request.cache_salt.size() > 256) fields.Fail("cache_salt", "has more than 256 bytes");
-  if (const auto seconds = fields.Number("timeout", 0.001, kLongestSeconds)) {
-    request.deadline = std::chrono::steady_clock::now() +
-                       std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                           std::chrono::duration<double>(*seconds));
+  if (const auto most = ReadTimeout(fields)) {
+    request.deadline = std::chrono::steady_clock::now() + *most;
   }
   AnswerForm form = ReadAnswerForm(fields, *served.model, *served.forms);
   request.constraint = std::move(form.constraint);
@@ -147,6 +145,13 @@ CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const L
                                   static_cast<size_t>(served.model->info().vocabulary));
   }
   return common;
+}
+
+std::optional<std::chrono::steady_clock::duration> ReadTimeout(Fields& fields) {
+  const auto seconds = fields.Number("timeout", 0.001, kLongestSeconds);
+  if (!seconds) return {};
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(*seconds));
 }
 
 std::vector<int32_t> ReadIds(const Json& list, const std::string& path, size_t vocabulary) {

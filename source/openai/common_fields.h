@@ -2,6 +2,9 @@
 // What the endpoints that write text have in common.
 #pragma once
 
+#include <chrono>
+#include <optional>
+
 #include "openai/generate_call.h"
 #include "openai/pictures.h"
 
@@ -22,6 +25,9 @@ CommonFields ReadCommonFields(Fields& fields, const ServedModel& served, const L
 /// order.
 ChatInputs ReadChatInputs(Fields& fields, const LanguageModel& model, const std::string& tools,
                           const Limits& limits, std::vector<PictureSource>& pictures);
+
+/// "timeout": how long who asks waits for the answer.
+std::optional<std::chrono::steady_clock::duration> ReadTimeout(Fields& fields);
 
 /// A list of token ids of the model.
 std::vector<int32_t> ReadIds(const Json& list, const std::string& path, size_t vocabulary);

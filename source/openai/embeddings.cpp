@@ -45,6 +45,7 @@ EmbeddingsCall ParseEmbeddingsRequest(const Json& body, const std::string& model
   CheckModelName(fields, model_name, aliases, any_name);
   fields.Ignore({"user"});
   EmbeddingsCall call;
+  call.timeout = ReadTimeout(fields);
   const std::string format(fields.Text("encoding_format").value_or("float"));
   if (format != "float" && format != "base64") {
     fields.Fail("encoding_format", "must be \"float\" or \"base64\"");

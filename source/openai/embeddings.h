@@ -2,7 +2,9 @@
 // /v1/embeddings: texts in, vectors out.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -21,6 +23,7 @@ struct EmbeddingsCall {
   /// Each a text, or tokens of one.
   std::vector<std::variant<std::string, std::vector<int32_t>>> inputs;
   bool base64 = false;  ///< vectors as little-endian f32
+  std::optional<std::chrono::steady_clock::duration> timeout;
 };
 
 /// `dimensions` is what the model's vectors have: another number is refused.

@@ -34,6 +34,7 @@ RerankCall ParseRerankRequest(const Json& body, const std::string& model_name,
   call.query = std::string(fields.Text("query").value_or(""));
   if (call.query.empty()) fields.Fail("query", "must be a text that is not empty");
   call.top = static_cast<size_t>(fields.Integer("top_n", 1, INT32_MAX).value_or(0));
+  call.timeout = ReadTimeout(fields);
   call.with_documents = fields.Bool("return_documents").value_or(true);
   const Json* documents = fields.List("documents", limits.documents);
   if (documents == nullptr || documents->empty()) {

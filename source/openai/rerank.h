@@ -3,7 +3,9 @@
 // vLLM have it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +23,7 @@ struct RerankCall {
   std::vector<std::string> documents;
   size_t top = 0;              ///< results at most; 0: all
   bool with_documents = true;  ///< results have the texts
+  std::optional<std::chrono::steady_clock::duration> timeout;
 };
 
 RerankCall ParseRerankRequest(const Json& body, const std::string& model_name,

@@ -48,6 +48,7 @@ void AnswerEmbeddings(Services& services, http::Request request, const Context& 
     const std::string path = call.inputs.size() == 1 ? "input" : openai::ItemPath("input", i);
     job->texts.push_back({TokensOf(embedder, call.inputs[i], path), {}});
   }
+  job->deadline = DeadlineOf(call.timeout, services, context);
   job->body = [&encoder, call = std::move(call), own = job.get()](const auto& vectors) {
     return openai::EmbeddingsBody(call, encoder.name(), vectors, encoder.embedder().dimensions(),
                                   own->tokens);

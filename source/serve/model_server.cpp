@@ -19,6 +19,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kWorkers = 2;
 constexpr size_t kWaitingBytes = size_t{256} << 20;  // of bodies that no worker has taken yet
+// One reads a picture, and the other those that are known already.
+constexpr int kPictureWorkers = 2;
+constexpr size_t kWaitingPictureBytes = size_t{128} << 20;
 
 /// The request's own name for itself, where it is one that a log can hold; else a new one.
 std::string RequestId(const http::Request& request) {
@@ -48,6 +51,15 @@ openai::ApiError RefusalOf(int status, std::string_view message) {
     error.code = "request_too_large";
   }
   return error;
+}
+
+/// Whether one of the APIs might find pictures there. In a text quotes have backslashes: it hardly
+/// ever looks so, and takes no more than another turn if it does.
+bool MayHavePictures(std::string_view body) {
+  constexpr std::array<std::string_view, 4> kMarks = {"\"image_url\"", "\"input_image\"",
+                                                      "\"image\"", "\"images\""};
+  return std::ranges::any_of(
+      kMarks, [&](std::string_view mark) { return body.find(mark) != std::string_view::npos; });
 }
 
 ServeOptions Checked(ServeOptions options) {
@@ -96,6 +108,8 @@ struct ModelServer::Impl {
   LanguageModels languages;
   GraphModels graphs;
   Workers workers{kWorkers, kWaitingBytes};
+  /// For requests with pictures, which take seconds to read where others take milliseconds.
+  Workers picture_workers{kPictureWorkers, kWaitingPictureBytes};
   ModelPool pool;
   std::unique_ptr<http::Server> server;
   /// The same for its own thread, which begins before `server` is set.
@@ -133,6 +147,7 @@ struct ModelServer::Impl {
     listening = nullptr;
     server.reset();
     pool.Stop();
+    picture_workers.Stop();
     workers.Stop();
     // What it still holds of the last requests are uses of the pool's models.
     for (EncoderLoop* loop : Encoders()) loop->Finish();
@@ -204,6 +219,8 @@ struct ModelServer::Impl {
   /// On a worker: finds the model that is meant, and answers as soon as it is there.
   void Dispatch(const Route& route, http::Request request, Context context);
   void Answer(const Route& route, http::Request request, const Context& context);
+  void AnswerHere(const Route& route, http::Request request, const Context& context);
+  void AnswerWithPictures(const Route& route, http::Request request, Context context);
   void Log(const http::Served& served) const;
 };
 
@@ -286,6 +303,31 @@ void ModelServer::Impl::AnswerWithoutModel(const Route& route, http::Request req
 }
 
 void ModelServer::Impl::Answer(const Route& route, http::Request request, const Context& context) {
+  auto& model = static_cast<LanguageResident&>(*context.model);
+  if (model.services().served.read_picture && MayHavePictures(request.body)) {
+    return AnswerWithPictures(route, std::move(request), context);
+  }
+  AnswerHere(route, std::move(request), context);
+}
+
+/// On a thread of its own kind: who asks for text does not wait for pictures of others.
+void ModelServer::Impl::AnswerWithPictures(const Route& route, http::Request request,
+                                           Context context) {
+  const size_t bytes = request.body.size();
+  // What waits is counted by its bytes, and what they become is many times as large.
+  context.json = nullptr;
+  const auto shared = std::make_shared<http::Request>(std::move(request));
+  const bool taken = picture_workers.Push(
+      [this, &route, shared, context] { AnswerHere(route, std::move(*shared), context); }, bytes);
+  if (taken) return;
+  auto& model = static_cast<LanguageResident&>(*context.model);
+  ++model.services(context.adapter).metrics.rejected_full;
+  const openai::ApiError error = QueueFull("too many pictures wait to be read: try again later");
+  context.SendError(error, route.error_body(error));
+}
+
+void ModelServer::Impl::AnswerHere(const Route& route, http::Request request,
+                                   const Context& context) {
   Services& services = static_cast<LanguageResident&>(*context.model).services(context.adapter);
   try {
     route.answer(services, std::move(request), context);

@@ -26,6 +26,7 @@ void AnswerRerank(Services& services, http::Request request, const Context& cont
     job->texts.push_back(loop.reranker().Encode(call.query, document, &truncated));
     cut += truncated;
   }
+  job->deadline = DeadlineOf(call.timeout, services, context);
   job->body = [&loop, call = std::move(call), id = "rerank-" + context.id, cut,
                own = job.get()](const auto& scores) {
     return openai::RerankBody(call, id, loop.name(), scores, {own->tokens, cut});

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kit/errors.h"
@@ -160,6 +163,31 @@ TEST_P(VisionModel, AnswersAsTransformers) {
     }
   }
   checks_steps = false;
+}
+
+/// Who talks about a picture goes on while a large one is read for somebody else.
+TEST(PictureReader, GivesKnownPicturesWhileOthersAreRead) {
+  PictureReader reader(Model("smolvlm"));
+  const std::string file = testing::FileBytes(kCheckpoints / "vision_tall.png");
+  const auto bytes = std::as_bytes(std::span(file));
+  const std::shared_ptr<const Picture> known = reader.Read(bytes);
+  std::string large = "P6\n2400 1800\n255\n" + std::string(size_t{2400} * 1800 * 3, 'x');
+  bool seen = false;
+  for (int turn = 0; turn < 100 && !seen; ++turn) {
+    large.back() = static_cast<char>(turn);  // another picture
+    std::atomic<bool> begun = false, done = false;
+    std::thread other([&] {
+      begun = true;
+      reader.Read(std::as_bytes(std::span(large)));
+      done = true;
+    });
+    while (!begun) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(reader.Read(bytes), known);
+    seen = !done;
+    other.join();
+  }
+  EXPECT_TRUE(seen);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, VisionModel, ::testing::Values("smolvlm", "idefics3"));

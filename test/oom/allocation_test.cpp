@@ -3,87 +3,22 @@
 // out as an oort::Error, leave nothing behind, and leave the session usable.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <new>
 #include <sstream>
 
+#include "kit/failing_allocations.h"
 #include "kit/paths.h"
 #include "kit/sanitized.h"
 #include "oort/c.h"
 #include "oort/engine.h"
+#include "oort/engine_loop.h"
 #include "oort/oort.h"
 #include "oort/testing.h"
 
-namespace {
-
-struct Allocations {
-  bool counting = false;
-  long until_failure = -1;  // negative: never fail
-  long live = 0;
-  bool failed = false;
-};
-thread_local Allocations t_allocations;
-
-void* Allocate(std::size_t size, std::size_t alignment) {
-  Allocations& state = t_allocations;
-  if (state.counting && state.until_failure >= 0 && state.until_failure-- == 0) {
-    state.failed = true;
-    return nullptr;
-  }
-  void* memory = nullptr;
-  if (posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment,
-                     size == 0 ? 1 : size) != 0) {
-    return nullptr;
-  }
-  if (state.counting) ++state.live;
-  return memory;
-}
-
-void* AllocateOrThrow(std::size_t size, std::size_t alignment) {
-  void* memory = Allocate(size, alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-void Free(void* memory) noexcept {
-  if (memory == nullptr) return;
-  if (t_allocations.counting) --t_allocations.live;
-  std::free(memory);
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return AllocateOrThrow(size, alignof(std::max_align_t)); }
-void* operator new[](std::size_t size) { return AllocateOrThrow(size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t align) {
-  return AllocateOrThrow(size, static_cast<std::size_t>(align));
-}
-void* operator new[](std::size_t size, std::align_val_t align) {
-  return AllocateOrThrow(size, static_cast<std::size_t>(align));
-}
-// The standard library asks for sorting buffers this way and goes on without them: never fails.
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  const long until_failure = t_allocations.until_failure;
-  t_allocations.until_failure = -1;
-  void* memory = Allocate(size, alignof(std::max_align_t));
-  t_allocations.until_failure = until_failure;
-  return memory;
-}
-void* operator new(std::size_t size, std::align_val_t align, const std::nothrow_t&) noexcept {
-  return Allocate(size, static_cast<std::size_t>(align));
-}
-void operator delete(void* memory) noexcept { Free(memory); }
-void operator delete[](void* memory) noexcept { Free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { Free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { Free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { Free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { Free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { Free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { Free(memory); }
-
 namespace oort {
 namespace {
+
+using testing::t_allocations;
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -112,7 +47,7 @@ long FailEachAllocation(Body body) {
       threw = true;
       right_error = false;
     }
-    const Allocations state = t_allocations;  // before GoogleTest allocates
+    const testing::Allocations state = t_allocations;  // before GoogleTest allocates
     t_allocations.counting = false;
     EXPECT_TRUE(right_error) << "allocation " << n << ": not the error that it should be";
     EXPECT_EQ(state.live, 0) << "allocation " << n << " left memory behind";
@@ -270,6 +205,83 @@ TEST(AllocationFailureOfAnEngine, EndsOneRequestAndLosesNoBlock) {
     EXPECT_EQ(engine.Generate(requests[0]).tokens, want[0].tokens) << "allocation " << n;
     if (!failed || ::testing::Test::HasFailure()) break;
   }
+}
+
+/// Who cancels hears of nothing, and the request ends all the same.
+TEST(AllocationFailureOfAnEngine, CancelsAllTheSame) {
+  const auto model = LanguageModel::Load(TestData() / "checkpoints" / "llama");
+  for (long n = 0;; ++n) {
+    Engine engine(model, {.threads = 1, .cache_tokens = 64});
+    GenerateRequest request;
+    request.prompt = {3, 17, 29};
+    request.ignore_end = true;
+    request.stops = {std::string(40, 'x')};
+    const int64_t id = engine.Submit(std::move(request));
+    for (int step = 0; step < 4; ++step) engine.Step();
+    t_allocations = {true, n, 0, false};
+    engine.Cancel(id);
+    const bool failed = t_allocations.failed;
+    t_allocations.counting = false;
+    EXPECT_FALSE(engine.Step());
+    try {
+      EXPECT_EQ(engine.Take(id)->finish, FinishReason::kCancelled);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+    }
+    EXPECT_EQ(engine.stats().used_blocks, 0);
+    if (!failed || ::testing::Test::HasFailure()) break;
+  }
+}
+
+/// The same of a loop, whose thread is the one without memory. Who streams hears each token once.
+TEST(AllocationFailureOfAnEngineLoop, EndsOneRequestAtMostAndTheLoopLives) {
+  const auto model = LanguageModel::Load(TestData() / "checkpoints" / "llama");
+  std::vector<GenerateRequest> requests(3);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].prompt = {3, 17, 29 + static_cast<int32_t>(i)};
+    requests[i].max_tokens = 4;
+    requests[i].ignore_end = true;
+  }
+  requests[1].n = 2;
+  requests[1].sampling.temperature = 1;
+  std::vector<GenerateResult> want;
+  for (const GenerateRequest& request : requests) {
+    want.push_back(Engine(model, {.threads = 1}).Generate(request));
+  }
+  EngineLoop loop(model, {.engine = {.threads = 1, .cache_tokens = 256, .reuse_prefixes = false}});
+  for (long n = 0;; n += testing::CaseStep(5)) {
+    std::vector<int32_t> streamed;
+    requests[2].on_piece = [&](const GeneratedPiece& piece) {
+      const testing::Spared spared;
+      streamed.push_back(piece.token);
+      return true;
+    };
+    bool failed = false;
+    size_t right = 0;
+    {
+      const testing::OneOfOthersFails failing(n);
+      std::vector<EngineLoop::Request> handles;
+      for (const GenerateRequest& request : requests) handles.push_back(loop.Submit(request));
+      for (size_t i = 0; i < handles.size(); ++i) {
+        try {
+          const GenerateResult result = handles[i].Wait();
+          EXPECT_EQ(result.tokens, want[i].tokens) << "allocation " << n;
+          EXPECT_EQ(result.others.size(), want[i].others.size()) << "allocation " << n;
+          if (i == 2) {
+            EXPECT_EQ(streamed, result.tokens) << "allocation " << n;
+          }
+          ++right;
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory) << "allocation " << n;
+        }
+      }
+      failed = failing.failed();
+    }
+    EXPECT_GE(right, failed ? requests.size() - 1 : requests.size()) << "allocation " << n;
+    EXPECT_EQ(loop.stats().used_blocks, 0) << "allocation " << n;
+    if (!failed || ::testing::Test::HasFailure()) break;
+  }
+  EXPECT_TRUE(loop.Drain(std::chrono::seconds(60)));
 }
 
 }  // namespace

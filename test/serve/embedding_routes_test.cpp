@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // /v1/embeddings with a tiny encoder.
+#include <future>
+
 #include "kit/paths.h"
 #include "serve/encoder_job.h"
 #include "serve/encoder_loop.h"
@@ -116,6 +118,66 @@ TEST(EncoderLoop, ABodyThatFailsIsAnError) {
   EXPECT_EQ(client.ReceiveAnswer().status, 503);
   EXPECT_EQ(loop.metrics().failed, 1);
   loop.Finish();
+}
+
+/// Keeps a loop from its work as long as it lives.
+class BusyLoop {
+ public:
+  explicit BusyLoop(EncoderLoop& loop) {
+    const auto begun = std::make_shared<std::promise<void>>();
+    loop.Submit(
+        {TokenPair{{1, 2, 3}, {}}}, [] { return true; },
+        [begun, end = end_.get_future().share()](const auto&, const auto&) {
+          begun->set_value();
+          end.wait();
+        });
+    begun->get_future().wait();
+  }
+  ~BusyLoop() { end_.set_value(); }
+
+ private:
+  std::promise<void> end_;
+};
+
+TEST(EmbeddingRoutes, AnswersInTimeOrSaysThatItIsOver) {
+  ServeOptions options = WithEncoder();
+  EncoderLoop& loop = *options.encoder;
+  const Fixture fixture(std::move(options));
+  Json body = {{"input", "a"}, {"timeout", 0.05}};
+  {
+    const BusyLoop busy(loop);
+    ExpectError(fixture.Post(kPath, body), 504, "deadline");
+    EXPECT_EQ(loop.metrics().failed, 1);
+    const int64_t read = loop.stats().prompt_tokens;
+    body["timeout"] = 0;
+    ExpectError(fixture.Post(kPath, body), 400, "", "timeout");
+    EXPECT_EQ(loop.stats().prompt_tokens, read);
+  }
+  body["timeout"] = 60;
+  EXPECT_EQ(fixture.Post(kPath, body).status, 200);
+  EXPECT_EQ(loop.metrics().finished[static_cast<size_t>(FinishReason::kStop)], 1);
+
+  options = WithEncoder();
+  options.most_time = 0s;
+  ExpectError(Fixture(std::move(options)).Post(kPath, body), 504, "deadline");
+}
+
+/// Who leaves is counted at once, and his texts are not read.
+TEST(EmbeddingRoutes, ReadsNothingForWhoHasLeft) {
+  ServeOptions options = WithEncoder();
+  EncoderLoop& loop = *options.encoder;
+  const Fixture fixture(std::move(options));
+  {
+    const BusyLoop busy(loop);
+    {
+      RawClient client(fixture.server.port());
+      client.Send(Fixture::PostText(kPath, Json{{"input", "a"}}.dump()));
+      EXPECT_TRUE(Eventually([&] { return loop.stats().waiting == 1; }));
+    }
+    EXPECT_TRUE(Eventually([&] { return loop.metrics().left == 1; }));
+  }
+  loop.Finish();
+  EXPECT_EQ(loop.stats().prompt_tokens, 3);  // of what kept it busy
 }
 
 TEST(EmbeddingRoutes, RefusesWhatItCannotEncode) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Pictures through every API of the server that takes messages.
 #include <atomic>
+#include <future>
 
+#include "core/problems.h"
 #include "kit/files.h"
 #include "oort/picture_reader.h"
 #include "serve/served_model.h"
@@ -111,7 +113,7 @@ void ExpectBlamed(const Answer& answer, const std::string& field, const std::str
   EXPECT_EQ(answer.status, 400) << answer.body;
   const Json body = Json::parse(answer.body);
   const std::string message = body["error"]["message"];
-  EXPECT_EQ(message.rfind('"' + field + '"', 0), 0u) << message;
+  EXPECT_EQ(message.rfind(Quote(field), 0), 0u) << message;
   EXPECT_NE(message.find(says), std::string::npos) << message;
   EXPECT_EQ(message.find("url.url"), std::string::npos) << message;
 }
@@ -297,6 +299,27 @@ TEST(PictureRoutes, AreNotReadForWhoHasLeft) {
     left = true;
   }  // when it has ended, all is read that ever will be
   EXPECT_EQ(reads, 1);
+}
+
+/// Whoever asks for text has it while more pictures are read, and wait, than the server has
+/// threads.
+TEST(PictureRoutes, HoldUpNobodyElse) {
+  std::atomic<int> reads = 0;
+  std::promise<void> go_on;
+  const std::shared_future<void> may_go_on = go_on.get_future().share();
+  const Fixture fixture(WithCount(reads, [may_go_on] { may_go_on.wait(); }));
+  const Json request = AboutPicture(DataUrl("vision_tall.png"), "What?");
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back(fixture.server.port());
+    clients.back().Send(Fixture::PostText("/v1/chat/completions", request.dump()));
+  }
+  EXPECT_TRUE(Eventually([&] { return reads > 0; }));
+  const Answer answer = fixture.Post("/v1/chat/completions", Chat("What is an \"image_url\"?"));
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  go_on.set_value();
+  for (RawClient& client : clients) EXPECT_EQ(client.ReceiveAnswer().status, 200);
+  EXPECT_EQ(reads, 4);
 }
 
 TEST(PictureRoutes, AreRefusedByAModelOfText) {

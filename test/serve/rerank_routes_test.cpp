@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // /v1/rerank with a tiny reranker.
+#include <future>
+
 #include "kit/paths.h"
 #include "serve/encoder_loop.h"
 #include "serve/served_model.h"
@@ -23,6 +25,29 @@ ServeOptions WithReranker() {
 const Json kQuestion = {{"model", "bge"},
                         {"query", "how far is the comet"},
                         {"documents", {"the comet is far", "zebra", "ice and dust"}}};
+
+/// Behind another request that takes its time.
+TEST(RerankRoutes, AnswersInTimeOrSaysThatItIsOver) {
+  ServeOptions options = WithReranker();
+  EncoderLoop& loop = *options.reranker;
+  const Fixture fixture(std::move(options));
+  Json question = kQuestion;
+  question["timeout"] = 0.05;
+  std::promise<void> begun, end;
+  loop.Submit(
+      {TokenPair{{1, 2, 3}, {}}}, [] { return true; },
+      [&](const auto&, const auto&) {
+        begun.set_value();
+        end.get_future().wait();
+      });
+  begun.get_future().wait();
+  for (const char* path : {"/v1/rerank", "/v2/rerank"}) {
+    ExpectError(fixture.Post(path, question), 504, "deadline");
+  }
+  end.set_value();
+  question["timeout"] = 60;
+  EXPECT_EQ(fixture.Post("/v1/rerank", question).status, 200);
+}
 
 TEST(RerankRoutes, SortsByTheScoresOfTheReranker) {
   const Fixture fixture(WithReranker());

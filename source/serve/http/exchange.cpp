@@ -253,6 +253,7 @@ void Exchange::OnQuiet(std::chrono::milliseconds time, std::function<void()> cal
   const std::lock_guard lock(mutex_);
   if (ended_ || gone_) return;
   quiet_time_ = time;
+  last_write_ = Clock::now();  // what was quiet before is no pause: a body came, or a model
   on_quiet_.swap(call);
 }
 
