@@ -13,6 +13,7 @@
 #include "device_case.h"
 #include "layers/experts/cuda/route_experts.h"
 #include "layers/experts/cuda/split_rows.h"
+#include "layers/quantized_linear/cuda/device_matrix.h"
 #include "oort/runtime_graph.h"
 #include "oort/session.h"
 #include "oort/testing.h"
@@ -194,6 +195,20 @@ TEST(CudaExpertRouting, TiesAreDecidedAsOnTheCpu) {
 }
 
 // ---- The operator ------------------------------------------------------------------------------
+
+/// Needs no GPU. Gates and what they gate of each expert fill strips of their own.
+TEST(CudaExperts, BeginAtWholeStrips) {
+  std::vector<StoredMatrix> parts(4);
+  for (StoredMatrix& part : parts) part.rows = 12;
+  EXPECT_EQ(cuda::StripsOf(parts, true), 4);
+  const auto rows = cuda::RowsOfStrip(parts, true, 3);
+  for (int r = 0; r < cuda::kStripRows; ++r) {
+    const cuda::StripRow& row = rows[static_cast<size_t>(r)];
+    const bool real = r % 8 < 4;
+    EXPECT_EQ(row.part, !real ? -1 : r < 8 ? 2 : 3) << r;
+    EXPECT_EQ(row.row, 8 + r % 8) << r;
+  }
+}
 
 struct MixtureCase {
   WeightFormat format = WeightFormat::kBf16;

@@ -43,8 +43,7 @@ class CudaExpertMixture final : public Layer {
   std::vector<Value> Infer(const Args& args) const override { return spec_.Infer(args); }
 
   LayerTraits Traits() const override {
-    // Each row of an expert is multiplied alike, however many there are.
-    return {};
+    return {.batch_invariant_rows = cuda::kFewTokens, .fast_invariant_rows = cuda::kFewTokens};
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {

@@ -174,9 +174,10 @@ struct TilePair {
   int pair;
 };
 
-/// A number of the gate and of up in column `column` of the hidden row; zeros fill the row.
-__device__ __forceinline__ void StoreHidden(const ExpertProduct& p, int expert, int column,
-                                            const TilePair& at, float gate, float up) {
+/// A number of the gate and of up in column `column` of the hidden row; zeros fill the row. A call:
+/// written out for each number of a lane it would take long to compile.
+__device__ __noinline__ inline void StoreHidden(const ExpertProduct& p, int expert, int column,
+                                                const TilePair& at, float gate, float up) {
   float value = 0;
   if (column < p.rows) {
     const float factor = p.scales_inputs ? p.pairs.weights[at.pair] : 1.0f;

@@ -135,10 +135,12 @@ __global__ void __launch_bounds__(kFewThreads, kTiles == 1 ? 3 : 2)
     WaitForPredecessor();
     LaunchDependents();
   }
-  const bool in_use = static_cast<int>(blockIdx.y) < __ldcg(&p.pairs.in_use[p.held]);
-  const int expert = in_use ? __ldcg(&p.pairs.in_use[blockIdx.y]) : 0;
-  const int begin = in_use ? __ldcg(&p.pairs.starts[expert]) : 0;
-  const int end = in_use ? __ldcg(&p.pairs.starts[expert + 1]) : 0;
+  // Loads that wait for no other: what is behind the last expert in use is no expert.
+  const int known = __ldcg(&p.pairs.in_use[p.held]), there = __ldcg(&p.pairs.in_use[blockIdx.y]);
+  const bool in_use = static_cast<int>(blockIdx.y) < known;
+  const int expert = in_use ? there : 0;
+  const int begin = __ldcg(&p.pairs.starts[expert]);
+  const int end = in_use ? __ldcg(&p.pairs.starts[expert + 1]) : begin;
   const int steps = in_use && strip < p.strips ? p.weights.steps : 0;
   const int step_bytes = StepBytes(p.weights);
   const StripRing<K> ring{p.weights,

@@ -14,7 +14,7 @@ namespace oort::cuda {
 namespace {
 
 constexpr int kRouteThreads = 1024, kRouteWarps = kRouteThreads / 32;
-constexpr int kSumThreads = 256;
+constexpr int kSumThreads = 128;
 
 __device__ __forceinline__ int Lane() { return static_cast<int>(threadIdx.x % 32); }
 __device__ __forceinline__ int WarpOfBlock() { return static_cast<int>(threadIdx.x / 32); }
@@ -260,27 +260,42 @@ struct alignas(kCount * 4) SummedNumbers {
   float v[kCount];
 };
 
+/// Loads of a token's rows wait for none of the others.
 template <int kCount>
 __global__ void __launch_bounds__(kSumThreads) SumKernel(const __grid_constant__ ExpertSum s) {
   using Numbers = SummedNumbers<kCount>;
+  constexpr int kAtOnce = 8;  // rows
   WaitForPredecessor();
   LaunchDependents();
-  const int64_t column = (int64_t{blockIdx.x} * kSumThreads + threadIdx.x) * kCount;
-  if (column >= s.width) return;
+  const int64_t own = (int64_t{blockIdx.x} * kSumThreads + threadIdx.x) * kCount;
+  const int64_t column = min(own, s.width - kCount);
+  const int lane = Lane();
   for (int64_t token = blockIdx.y; token < s.tokens; token += gridDim.y) {
+    const int64_t first_pair = token * s.used;
+    // A lane has a pair. Those of experts that another rank has count as nothing.
+    const bool here = lane < s.used && s.pairs.experts[first_pair + lane] < s.held;
+    const float weight = !here ? 0.0f : s.weighted ? s.pairs.weights[first_pair + lane] : 1.0f;
+    const unsigned known = __ballot_sync(~0u, here);
     Numbers sum{};
     if (s.addend != nullptr) {
       sum = *reinterpret_cast<const Numbers*>(s.addend + token * s.width + column);
     }
-    for (int slot = 0; slot < s.used; ++slot) {
-      const int64_t pair = token * s.used + slot;
-      if (s.pairs.experts[pair] >= s.held) continue;  // another rank has it
-      const float weight = s.weighted ? s.pairs.weights[pair] : 1.0f;
-      const Numbers row = *reinterpret_cast<const Numbers*>(s.rows + pair * s.width + column);
+    for (int first = 0; first < s.used; first += kAtOnce) {
+      Numbers rows[kAtOnce] = {};
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) sum.v[i] = fmaf(weight, row.v[i], sum.v[i]);
+      for (int i = 0; i < kAtOnce; ++i) {
+        if ((known >> (first + i) & 1) == 0) continue;
+        rows[i] =
+            *reinterpret_cast<const Numbers*>(s.rows + (first_pair + first + i) * s.width + column);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const float share = __shfl_sync(~0u, weight, first + i);
+#pragma unroll
+        for (int k = 0; k < kCount; ++k) sum.v[k] = fmaf(share, rows[i].v[k], sum.v[k]);
+      }
     }
-    *reinterpret_cast<Numbers*>(s.out + token * s.width + column) = sum;
+    if (own < s.width) *reinterpret_cast<Numbers*>(s.out + token * s.width + own) = sum;
   }
 }
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#include "layers/experts/cuda/many_experts_kernel.cuh"
+
+namespace oort::cuda::experts {
+
+void LaunchManyInt4(const Stream& stream, const ExpertProduct& product) {
+  if (product.weights.has_minimum) {
+    LaunchManyKind<PackedKind<true, true>>(stream, product);
+  } else {
+    LaunchManyKind<PackedKind<true, false>>(stream, product);
+  }
+}
+
+}  // namespace oort::cuda::experts
