@@ -52,7 +52,7 @@ struct ScanCase {
   }
 };
 
-Tensor RowsOf(const Tensor& all, int64_t first, int64_t count) {
+Tensor StepRowsOf(const Tensor& all, int64_t first, int64_t count) {
   return Tensor::From(all.span<float>().subspan(static_cast<size_t>(first * all.dim(1)),
                                                 static_cast<size_t>(count * all.dim(1))),
                       Shape{count, all.dim(1)});
@@ -118,7 +118,7 @@ std::vector<std::vector<float>> RunInSteps(const Graph& graph, Isa isa, const St
     for (size_t input = 0; input < inputs[0].size(); ++input) {
       std::vector<float> all;
       for (size_t i = 0; i < step.size(); ++i) {
-        const Tensor part = RowsOf(inputs[i][input], positions[i], step[i]);
+        const Tensor part = StepRowsOf(inputs[i][input], positions[i], step[i]);
         all.insert(all.end(), part.span<float>().begin(), part.span<float>().end());
       }
       joined.push_back(
@@ -129,7 +129,7 @@ std::vector<std::vector<float>> RunInSteps(const Graph& graph, Isa isa, const St
     run.state = &batch;
     const Tensor out = session.Forward(joined, run).at(0);
     for (size_t i = 0; i < step.size(); ++i) {
-      const Tensor part = RowsOf(out, slices[i].first, step[i]);
+      const Tensor part = StepRowsOf(out, slices[i].first, step[i]);
       rows[i].insert(rows[i].end(), part.span<float>().begin(), part.span<float>().end());
       positions[i] += step[i];
     }
