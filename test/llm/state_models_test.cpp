@@ -41,7 +41,7 @@ void StepUntilIdle(Engine& engine) {
 }
 
 /// Twelve requests in an engine, and each of them alone.
-void ExpectAsAlone(const std::shared_ptr<const LanguageModel>& model, Engine& engine) {
+void ExpectStatesAsAlone(const std::shared_ptr<const LanguageModel>& model, Engine& engine) {
   std::vector<int64_t> ids;
   for (int32_t i = 0; i < 12; ++i) {
     ids.push_back(engine.Submit(StateRequest(i, 30, i % 3 == 0 ? 1.0f : 0.0f)));
@@ -63,7 +63,7 @@ TEST(StateModel, SaysWhatItKeeps) {
 TEST(StateModel, RequestsSideBySideAnswerAsAlone) {
   const auto model = StateModel();
   Engine engine(model);
-  ExpectAsAlone(model, engine);
+  ExpectStatesAsAlone(model, engine);
 }
 
 TEST(StateModel, PromptsInPartsAndFewAtATimeAnswerAsAlone) {
@@ -72,7 +72,7 @@ TEST(StateModel, PromptsInPartsAndFewAtATimeAnswerAsAlone) {
   options.prompt_chunk = 5;
   options.most_running = 3;  // the others wait, and get what those have left
   Engine engine(model, options);
-  ExpectAsAlone(model, engine);
+  ExpectStatesAsAlone(model, engine);
 }
 
 TEST(StateModel, PreemptedRequestsAreReadAgain) {
@@ -82,7 +82,7 @@ TEST(StateModel, PreemptedRequestsAreReadAgain) {
   options.reserve_cache = false;
   options.swap_bytes = 1 << 20;  // blocks would be saved, which are not all that there is
   Engine engine(model, options);
-  ExpectAsAlone(model, engine);
+  ExpectStatesAsAlone(model, engine);
   EXPECT_GT(engine.stats().preemptions, 0);
 }
 
