@@ -88,8 +88,8 @@ TEST(Answers, AreThoseOfLoneRequests) {
   }
 }
 
-/// There a step ends in tokens, and blocks are copied beside it: with log-probabilities that the GPU
-/// tells, and with more, which bring the logits to the host.
+/// There a step ends in tokens, and blocks are copied beside it: with log-probabilities that the
+/// GPU tells, and with more, which bring the logits to the host.
 TEST(Answers, AreThoseOfLoneRequestsOnAGpu) {
   std::string reason;
   if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
