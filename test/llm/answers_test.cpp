@@ -12,6 +12,7 @@
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "kit/paths.h"
+#include "llm/sampling/token_drawer.h"
 #include "oort/engine.h"
 
 namespace oort {
@@ -87,8 +88,8 @@ TEST(Answers, AreThoseOfLoneRequests) {
   }
 }
 
-/// There a step ends in tokens, and blocks are copied beside it: with log-probabilities, which
-/// bring the logits to the host, and without.
+/// There a step ends in tokens, and blocks are copied beside it: with log-probabilities that the
+/// GPU tells, and with more, which bring the logits to the host.
 TEST(Answers, AreThoseOfLoneRequestsOnAGpu) {
   std::string reason;
   if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
@@ -97,7 +98,7 @@ TEST(Answers, AreThoseOfLoneRequestsOnAGpu) {
   options.exact = true;
   const auto model = LanguageModel::Load(kAnswerModels / "llama", options);
   for (const int32_t length : {3, 16, 17, 40}) {
-    for (const int top : {0, 1}) {
+    for (const int top : {0, 1, cuda::kMostReported + 1}) {
       SCOPED_TRACE(std::to_string(length) + " tokens, top " + std::to_string(top));
       GenerateRequest request = AnswersOf(PromptOf(length), 5);
       request.sampling.top_logprobs = top;
