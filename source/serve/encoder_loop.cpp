@@ -37,7 +37,9 @@ int64_t EncoderLoop::max_tokens() const {
 }
 
 void EncoderLoop::Submit(std::vector<TokenPair> texts, Wanted wanted, Then then) {
-  Job job{std::move(texts), 0, std::move(wanted), std::move(then)};
+  std::list<Job> one;
+  one.push_back({std::move(texts), 0, std::move(wanted), std::move(then)});
+  Job& job = one.front();
   for (const TokenPair& text : job.texts) job.tokens += std::ssize(text.ids);
   {
     const std::lock_guard lock(mutex_);
@@ -46,7 +48,7 @@ void EncoderLoop::Submit(std::vector<TokenPair> texts, Wanted wanted, Then then)
       throw Error(ErrorCode::kLimit, "too many texts wait to be encoded: try again later");
     }
     tokens_ += job.tokens;
-    jobs_.push_back(std::move(job));
+    jobs_.splice(jobs_.end(), one);
     ++jobs_submitted_;
   }
   wake_.notify_one();
@@ -68,7 +70,7 @@ EngineStats EncoderLoop::stats() const {
 
 void EncoderLoop::Run() {
   while (true) {
-    std::vector<Job> jobs;
+    std::list<Job> jobs;
     bool stop = false;
     {
       std::unique_lock lock(mutex_);
@@ -76,11 +78,10 @@ void EncoderLoop::Run() {
       stop = stop_;
       size_t texts = 0;
       while (!jobs_.empty() &&
-             (stop || texts == 0 || texts + jobs_[0].texts.size() <= kMostTexts)) {
-        texts += jobs_[0].texts.size();
-        tokens_ -= jobs_[0].tokens;
-        jobs.push_back(std::move(jobs_[0]));
-        jobs_.pop_front();
+             (stop || texts == 0 || texts + jobs_.front().texts.size() <= kMostTexts)) {
+        texts += jobs_.front().texts.size();
+        tokens_ -= jobs_.front().tokens;
+        jobs.splice(jobs.end(), jobs_, jobs_.begin());
       }
     }
     if (stop) {
@@ -97,7 +98,8 @@ void EncoderLoop::Run() {
       stats_.running = std::ssize(jobs);
       for (const Job& job : jobs) stats_.prompt_tokens += job.tokens;
     }
-    if (any) Answer(std::move(jobs));
+    if (any) Answer(jobs);
+    jobs.clear();  // before Finish may return
     const std::lock_guard lock(mutex_);
     stats_.running = 0;
     stats_.steps += any ? 1 : 0;
@@ -124,8 +126,8 @@ void EncoderLoop::Tell(const Job& job, std::vector<float> values,
   }
 }
 
-void EncoderLoop::Answer(std::vector<Job> jobs) {
-  if (jobs.size() == 1) return AnswerAlone(jobs[0]);
+void EncoderLoop::Answer(const std::list<Job>& jobs) {
+  if (jobs.size() == 1) return AnswerAlone(jobs.front());
   std::vector<std::vector<float>> values;
   try {
     std::vector<TokenPair> texts;
@@ -143,7 +145,8 @@ void EncoderLoop::Answer(std::vector<Job> jobs) {
     for (const Job& job : jobs) AnswerAlone(job);
     return;
   }
-  for (size_t i = 0; i < jobs.size(); ++i) Tell(jobs[i], std::move(values[i]), nullptr);
+  auto own = values.begin();
+  for (const Job& job : jobs) Tell(job, std::move(*own++), nullptr);
 }
 
 void EncoderLoop::AnswerAlone(const Job& job) {

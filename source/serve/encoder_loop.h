@@ -5,9 +5,9 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -63,7 +63,7 @@ class EncoderLoop {
   };
   void Run();
   static void Tell(const Job& job, std::vector<float> values, const std::exception_ptr& failure);
-  void Answer(std::vector<Job> jobs);
+  void Answer(const std::list<Job>& jobs);
   void AnswerAlone(const Job& job);
   std::vector<float> Read(const std::vector<TokenPair>& texts);
 
@@ -74,8 +74,8 @@ class EncoderLoop {
   Metrics metrics_;
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable wake_, ended_;
-  std::deque<Job> jobs_;
-  int64_t tokens_ = 0;  ///< of jobs that wait
+  std::list<Job> jobs_;  ///< taking some needs no memory
+  int64_t tokens_ = 0;   ///< of jobs that wait
   int64_t jobs_submitted_ = 0, jobs_ended_ = 0;
   EngineStats stats_;  ///< but for what waits
   bool stop_ = false;

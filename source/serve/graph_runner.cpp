@@ -116,6 +116,9 @@ GraphRunner::GraphRunner(std::shared_ptr<const RuntimeGraph> graph, const GraphO
     bytes_ = on_host ? memory.Held() : memory.device_weights + memory.device_arena;
     TryBatches(options.most_batch);
   }
+  const auto most = static_cast<size_t>(MostRows());
+  chosen_.reserve(most);
+  batch_.reserve(most);
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -186,9 +189,9 @@ void GraphRunner::Submit(Job job) {
   wake_.notify_all();
 }
 
-/// The first of the queue, and those that may run with it.
-std::vector<GraphRunner::Queued> GraphRunner::TakeBatch(std::unique_lock<std::mutex>& lock) {
-  const int64_t most = sizes_.empty() ? 1 : *sizes_.rbegin();
+/// The first of the queue, and those that may run with it, which have a row each at least.
+void GraphRunner::TakeBatch(std::unique_lock<std::mutex>& lock) {
+  const int64_t most = MostRows();
   const auto rows_waiting = [&] {
     int64_t rows = 0;
     for (const Queued& queued : queue_) rows += queued.rows;
@@ -199,25 +202,23 @@ std::vector<GraphRunner::Queued> GraphRunner::TakeBatch(std::unique_lock<std::mu
     wake_.wait_until(lock, until, [&] { return stop_ || rows_waiting() >= most; });
   }
   // As many as make a number of rows that was tried; others stay in their order.
-  std::vector<size_t> chosen = {0};
+  chosen_.assign(1, 0);
   int64_t rows = queue_.front().rows;
   size_t fits = 1;
   for (size_t i = 1; i < queue_.size() && rows > 0 && rows < most; ++i) {
     if (queue_[i].rows == 0 || rows + queue_[i].rows > most) continue;
     rows += queue_[i].rows;
-    chosen.push_back(i);
-    if (sizes_.contains(rows)) fits = chosen.size();
+    chosen_.push_back(i);
+    if (sizes_.contains(rows)) fits = chosen_.size();
   }
-  chosen.resize(fits);
-  std::vector<Queued> batch;
-  for (const size_t i : chosen) {
+  chosen_.resize(fits);
+  for (const size_t i : chosen_) {
     waiting_bytes_ -= BytesOf(queue_[i].job.inputs);
-    batch.push_back(std::move(queue_[i]));
+    batch_.push_back(std::move(queue_[i]));
   }
-  for (size_t i = chosen.size(); i-- > 0;) {
-    queue_.erase(queue_.begin() + static_cast<ptrdiff_t>(chosen[i]));
+  for (size_t i = chosen_.size(); i-- > 0;) {
+    queue_.erase(queue_.begin() + static_cast<ptrdiff_t>(chosen_[i]));
   }
-  return batch;
 }
 
 void GraphRunner::Run() {
@@ -225,23 +226,23 @@ void GraphRunner::Run() {
   while (true) {
     wake_.wait(lock, [&] { return stop_ || !queue_.empty(); });
     if (stop_) return;
-    std::vector<Queued> batch = TakeBatch(lock);
+    TakeBatch(lock);
     lock.unlock();
     const Clock::time_point now = Clock::now();
-    for (Queued& one : batch) {
+    for (Queued& one : batch_) {
       if (one.job.deadline > now || !one.job.wanted()) continue;
       Tell(one.job, {}, NotFreeInTime());
       one.job.wanted = [] { return false; };
     }
-    std::erase_if(batch, [](const Queued& one) { return !one.job.wanted(); });
+    std::erase_if(batch_, [](const Queued& one) { return !one.job.wanted(); });
     int64_t rows = 0;
-    for (const Queued& one : batch) rows += one.rows;
-    if (batch.size() > 1 && sizes_.contains(rows)) {
-      RunTogether(batch);
+    for (const Queued& one : batch_) rows += one.rows;
+    if (batch_.size() > 1 && sizes_.contains(rows)) {
+      RunTogether(batch_);
     } else {
-      for (Queued& one : batch) RunAlone(one);
+      for (Queued& one : batch_) RunAlone(one);
     }
-    batch.clear();  // what it holds may hold the model: not under the lock
+    batch_.clear();  // what it holds may hold the model: not under the lock
     lock.lock();
   }
 }

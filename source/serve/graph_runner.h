@@ -68,8 +68,10 @@ class GraphRunner : public Resident {
   /// Finds out with which numbers of rows each row is what it is alone.
   void TryBatches(int64_t most);
   int64_t RowsOf(const std::vector<Tensor>& inputs) const;
+  /// Of requests that run together.
+  int64_t MostRows() const { return sizes_.empty() ? 1 : *sizes_.rbegin(); }
   void Run();
-  std::vector<Queued> TakeBatch(std::unique_lock<std::mutex>& lock);
+  void TakeBatch(std::unique_lock<std::mutex>& lock);
   void RunTogether(std::vector<Queued>& batch);
   void RunAlone(Queued& one);
   void CheckResults(const std::vector<Tensor>& inputs) const;
@@ -79,6 +81,9 @@ class GraphRunner : public Resident {
   Session session_;
   size_t bytes_ = 0;
   std::set<int64_t> sizes_;  ///< of batches, 2 and more
+  // Of the thread alone, with room for all that may run together: taking a batch needs no memory.
+  std::vector<size_t> chosen_;  ///< places in the queue
+  std::vector<Queued> batch_;
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable wake_;

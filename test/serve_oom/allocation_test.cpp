@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// Fails single allocations of the server's threads, one after the other: one request at most hears
+// of it, and the server goes on.
+#include <array>
+#include <future>
+
+#include "kit/failing_allocations.h"
+#include "kit/paths.h"
+#include "kit/sanitized.h"
+#include "oort/npy.h"
+#include "serve/answer_format.h"
+#include "serve/generate_job.h"
+#include "serve/served_model.h"
+
+namespace oort::serve {
+namespace {
+
+using testing::OneOfOthersFails;
+
+std::shared_ptr<const RuntimeGraph> DigitsGraph() {
+  const std::filesystem::path folder = SourceTree() / "models/digits";
+  static const auto graph =
+      RuntimeGraph::Load(folder / "digits.pnnx.param", folder / "digits.pnnx.bin");
+  return graph;
+}
+
+Tensor Picture(int number) {
+  Tensor tensor(DType::kF32, Shape{1, 1, 28, 28});
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    tensor.data<float>()[i] = static_cast<float>((i * (number + 3) * 7919) % 256) / 256;
+  }
+  return tensor;
+}
+
+TEST(AllocationFailureOfAGraphRunner, EndsOneRequestAtMostAndTheRunnerLives) {
+  GraphRunner runner(DigitsGraph(), {.threads = 1});
+  ASSERT_TRUE(runner.batches());
+  std::vector<std::vector<float>> want;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor output = Session(DigitsGraph(), {.threads = 1}).Forward({Picture(i)}).at(0);
+    want.emplace_back(output.span<float>().begin(), output.span<float>().end());
+  }
+  long n = 0;
+  for (bool failed = true; failed && !::testing::Test::HasFailure(); n += testing::CaseStep(3)) {
+    size_t right = 0;
+    {
+      const OneOfOthersFails failing(n);
+      std::array<std::promise<std::vector<float>>, 3> told;
+      for (int i = 0; i < 3; ++i) {
+        auto& own = told[static_cast<size_t>(i)];
+        runner.Submit(
+            {.inputs = {Picture(i)},
+             .wanted = [] { return true; },
+             .done =
+                 [&own](const std::vector<Tensor>& outputs, const std::exception_ptr& failure) {
+                   const testing::Spared spared;
+                   if (failure) return own.set_exception(failure);
+                   const auto values = outputs.at(0).span<float>();
+                   own.set_value({values.begin(), values.end()});
+                 }});
+      }
+      for (size_t i = 0; i < told.size(); ++i) {
+        try {
+          const std::vector<float> got = told[i].get_future().get();
+          ASSERT_EQ(got.size(), want[i].size());
+          for (size_t k = 0; k < got.size(); ++k) EXPECT_NEAR(got[k], want[i][k], 1e-4);
+          ++right;
+        } catch (const std::bad_alloc&) {
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory) << "allocation " << n;
+        }
+      }
+      failed = failing.failed();
+    }
+    EXPECT_GE(right, failed ? 2u : 3u) << "allocation " << n;
+  }
+  EXPECT_GT(n, 3);
+}
+
+/// A server that answers one request of its own, without JSON: values of nlohmann's take memory
+/// when they go, and end the process where there is none.
+class OwnServer {
+ public:
+  OwnServer() { model_.model = Storyteller(); }
+
+  uint16_t port() const { return server_.port(); }
+  int64_t used_blocks() const { return loop_.stats().used_blocks; }
+
+ private:
+  void Handle(const http::Request& request, const http::Reply& reply) {
+    Context context{.reply = reply, .id = "own"};
+    const bool stream = request.path == "/stream";
+    const bool taken = workers_.Push([this, context, stream] {
+      try {
+        Answer(context, stream);
+      } catch (...) {
+        context.SendError(context.ErrorOf(std::current_exception()));
+      }
+    });
+    if (!taken) context.SendError(QueueFull("full"));
+  }
+  void Answer(const Context& context, bool stream) {
+    openai::GenerateCall call;
+    call.endpoint = openai::Endpoint::kCompletions;
+    call.stream = stream;
+    GenerateRequest wanted;
+    wanted.prompt = {5, 6, 7};
+    wanted.max_tokens = 6;
+    wanted.ignore_end = true;
+    wanted.sampling.temperature = 0;
+    call.requests = {std::move(wanted)};
+    call.prompts.resize(1);
+    const auto job = std::make_shared<GenerateJob>(
+        services_, context, std::move(call),
+        [this](const openai::GenerateCall& kept) { return OpenAiFormat(kept, model_); });
+    job->Begin();
+  }
+
+  openai::ServedModel model_;
+  Metrics metrics_{512};
+  std::atomic<bool> draining_ = false;
+  EngineLoop loop_{Storyteller(), {.engine = {.threads = 1, .reuse_prefixes = false}}};
+  Workers workers_{2, size_t{1} << 20};
+  ModelPool pool_{{}, {}};
+  Services services_{.served = {},
+                     .loop = &loop_,
+                     .metrics = metrics_,
+                     .limits = {},
+                     .workers = workers_,
+                     .pool = pool_,
+                     .draining = draining_};
+  http::Server server_{{.handle = [this](const http::Request& request, const http::Reply& reply) {
+    Handle(request, reply);
+  }}};
+};
+
+std::string TextOf(const Answer& answer) {
+  if (!answer.Has("text/event-stream")) {
+    return Json::parse(answer.body)["choices"][0]["text"].get<std::string>();
+  }
+  std::string said;  // how many tokens an event has depends on who was faster
+  for (const std::string& event : Events(answer.body)) {
+    if (event != "[DONE]") said += Json::parse(event)["choices"][0]["text"].get<std::string>();
+  }
+  return said;
+}
+
+/// From the first byte of a connection to the last one of its answer.
+TEST(AllocationFailureOfAServer, EndsOneRequestAtMostAndTheServerLives) {
+  OwnServer server;
+  const std::vector<std::string> paths = {"/whole", "/stream", "/stream"};
+  const auto ask = [&] {
+    std::vector<RawClient> clients;
+    for (const std::string& path : paths) {
+      clients.emplace_back(server.port());
+      clients.back().Send("POST " + path +
+                          " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}");
+    }
+    std::vector<Answer> answers;
+    for (RawClient& client : clients) answers.push_back(client.ReceiveAnswer());
+    return answers;
+  };
+  const std::string want = TextOf(ask()[0]);
+  EXPECT_FALSE(want.empty());
+  // What was lost shows at the next tick of 100 ms, which makes each turn long; neighbours fail in
+  // the same functions.
+  const long step = 7 * testing::CaseStep(5);
+  long n = 0;
+  for (bool failed = true; failed && !::testing::Test::HasFailure(); n += step) {
+    std::vector<Answer> answers;
+    {
+      const OneOfOthersFails failing(n);
+      answers = ask();
+      failed = failing.failed();
+    }
+    size_t right = 0;
+    for (const Answer& answer : answers) {
+      // A stream that fails says so in an event, or is cut.
+      const bool broken = !answer.whole || answer.body.find("\"error\"") != std::string::npos;
+      if (answer.status != 200 || broken) continue;
+      EXPECT_EQ(TextOf(answer), want) << "allocation " << n;
+      ++right;
+    }
+    EXPECT_GE(right, paths.size() - (failed ? 1 : 0)) << "allocation " << n;
+  }
+  EXPECT_GT(n, 100);
+  for (const Answer& answer : ask()) EXPECT_EQ(TextOf(answer), want);
+  EXPECT_TRUE(Eventually([&] { return server.used_blocks() == 0; }));
+}
+
+}  // namespace
+}  // namespace oort::serve

@@ -1,0 +1,1 @@
+target_link_libraries(test_serve_oom PRIVATE oort_serve oort_media)
