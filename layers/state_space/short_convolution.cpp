@@ -66,15 +66,17 @@ class ShortConvolution final : public Layer {
       if (slice.position == 0) std::fill_n(before, past * channels_, 0.0f);
       const float* const rows = x + slice.first * channels_;
       context.ParallelFor(slice.count, grain, [&](int64_t begin, int64_t end) {
-        std::vector<const float*> inputs(static_cast<size_t>(taps_));
-        for (int64_t token = begin; token < end; ++token) {
-          for (int64_t tap = 0; tap < taps_; ++tap) {
-            const int64_t from = token + tap - past;
-            inputs[static_cast<size_t>(tap)] =
-                (from < 0 ? before + (from + past) * channels_ : rows + from * channels_);
-          }
-          kernels_.convolve(inputs.data(), weight_.data(), bias_.data(),
-                            y + (slice.first + token) * channels_, taps_, channels_);
+        ConvolvedToken token;
+        token.taps = taps_;
+        token.channels = channels_;
+        token.weight = weight_.data();
+        token.bias = bias_.data();
+        for (int64_t at = begin; at < end; ++at) {
+          token.taps_before = std::max<int64_t>(past - at, 0);
+          token.before = before + std::min(at, past) * channels_;
+          token.rows = rows + std::max<int64_t>(at - past, 0) * channels_;
+          token.y = y + (slice.first + at) * channels_;
+          kernels_.convolve(token);
         }
       });
       Remember(before, rows, slice.count);

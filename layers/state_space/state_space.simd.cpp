@@ -7,24 +7,30 @@
 namespace oort::OORT_ISA {
 namespace {
 
-void Convolve(const float* const* inputs, const float* weight, const float* bias, float* y,
-              int64_t taps, int64_t channels) {
+/// bias + the sum of products, of the channels from i on that `load` reads.
+template <typename Load>
+Vec ConvolveFrom(const ConvolvedToken& token, int64_t i, Load load) {
+  const int64_t channels = token.channels;
+  Vec sum = load(token.bias + i);
+  for (int64_t tap = 0; tap < token.taps; ++tap) {
+    const bool before = tap < token.taps_before;
+    const float* const input =
+        before ? token.before + tap * channels : token.rows + (tap - token.taps_before) * channels;
+    sum = Fma(load(input + i), load(token.weight + tap * channels + i), sum);
+  }
+  return Silu(sum);
+}
+
+void Convolve(const ConvolvedToken& token) {
   int64_t i = 0;
-  for (; i + Vec::kWidth <= channels; i += Vec::kWidth) {
-    Vec sum = Vec::Load(bias + i);
-    for (int64_t t = 0; t < taps; ++t) {
-      sum = Fma(Vec::Load(inputs[t] + i), Vec::Load(weight + t * channels + i), sum);
-    }
-    Silu(sum).Store(y + i);
+  for (; i + Vec::kWidth <= token.channels; i += Vec::kWidth) {
+    ConvolveFrom(token, i, [](const float* p) { return Vec::Load(p); }).Store(token.y + i);
   }
-  if (i == channels) return;
-  const int rest = static_cast<int>(channels - i);
-  Vec sum = Vec::LoadPartial(bias + i, rest);
-  for (int64_t t = 0; t < taps; ++t) {
-    sum = Fma(Vec::LoadPartial(inputs[t] + i, rest),
-              Vec::LoadPartial(weight + t * channels + i, rest), sum);
-  }
-  Silu(sum).StorePartial(y + i, rest);
+  if (i == token.channels) return;
+  const int rest = static_cast<int>(token.channels - i);
+  ConvolveFrom(token, i, [rest](const float* p) {
+    return Vec::LoadPartial(p, rest);
+  }).StorePartial(token.y + i, rest);
 }
 
 /// Rows that are worked on together, so that b and c are loaded once for them.

@@ -253,6 +253,10 @@ TEST(QuantizeLanguage, SaysWhatIsWrong) {
   expect(options, bad, "q4_0 has its own", model, out);
   expect(TinyOptions(Method::kSearch, "q4_0"), ErrorCode::kUnsupported,
          "written of a GGUF or of a folder", kTinyModels / "llama2c_v0.bin", out);
+  for (const char* other : {"mixtral", "mamba2"}) {
+    expect(TinyOptions(Method::kSearch, "int4"), ErrorCode::kUnsupported, "layers with a state",
+           kTinyModels / other, folder / "out.pnnx.param");
+  }
   expect(TinyOptions(Method::kSearch, "q4_0"), bad, "ends in .gguf or .pnnx.param", model,
          folder / "out.bin");
   ExpectThrows([&] { QuantizeLanguage(model, model, TinyOptions(Method::kSearch, "q4_0")); }, bad,
