@@ -97,7 +97,13 @@ class JointAttention final : public Layer {
 
 /// For the GPU, which has all its dtypes.
 std::unique_ptr<Layer> CreateJointOnDevice(const LayerInit& init) {
-  switch (init.inputs()[0]->dtype) {
+  const Operand& input = *init.inputs()[0];
+  const int64_t columns =
+      input.has_shape && input.shape.rank() > 0 ? input.shape[input.shape.rank() - 1] : 0;
+  if (columns / (3 * init.Int("heads")) > kDeviceAttentionWidth) {
+    throw Error(ErrorCode::kUnsupported, "heads are too wide for the GPU");
+  }
+  switch (input.dtype) {
     case DType::kF16: return std::make_unique<JointAttention<Half>>(init);
     case DType::kBF16: return std::make_unique<JointAttention<BFloat16>>(init);
     default: return std::make_unique<JointAttention<float>>(init);

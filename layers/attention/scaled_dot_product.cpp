@@ -314,6 +314,11 @@ std::unique_ptr<Layer> CreateOnDevice(const LayerInit& init) {
       throw Error(ErrorCode::kUnsupported, "has operands of two dtypes, or its heads are too wide");
     }
   }
+  for (size_t i = tensors; i < init.inputs().size(); ++i) {
+    const DType mask = init.inputs()[i]->dtype;
+    if (mask == dtype || mask == DType::kBool || mask == DType::kNull) continue;
+    throw Error(ErrorCode::kUnsupported, "has a mask of " + std::string(Name(mask)));
+  }
   switch (dtype) {
     case DType::kF32: return std::make_unique<ScaledDotProduct<float>>(init);
     case DType::kF16: return std::make_unique<ScaledDotProduct<Half>>(init);

@@ -438,6 +438,8 @@ TEST_F(CudaOperators, AttentionIn16Bits) {
     ExpectSame("F.scaled_dot_product_attention", "is_causal=True", {q, k, v}, 1, {}, tolerance);
     ExpectSame("F.scaled_dot_product_attention", "", {q, k, v, random(dtype, {33, 50}, 4)}, 1, {},
                tolerance);
+    ExpectSame("F.scaled_dot_product_attention", "", {q, k, v, random(DType::kF32, {33, 50}, 4)}, 1,
+               {}, tolerance);  // on the host
     ExpectSame("oort.JointAttention", "heads=4", {random(dtype, {2, 50, 72}, 5)}, 1, {}, tolerance);
   }
 }

@@ -96,6 +96,15 @@ TEST(ExpandMultihead, OthersStayWhole) {
   op.attributes["out_proj.weight"] = testing::RandomTensor(DType::kF32, {kWidth, 2 * kWidth}, 5);
   EXPECT_TRUE(stays(graph));
   graph = BlockOfHeads("batch_first=True");
+  Operator& wide = graph.operators[static_cast<size_t>(graph.FindOperator("heads"))];
+  wide.params["num_heads"] = Parameter("1");
+  constexpr int64_t kWide = 320;
+  wide.attributes["in_proj_weight"] = testing::RandomTensor(DType::kF32, {3 * kWide, kWide}, 1);
+  wide.attributes["in_proj_bias"] = testing::RandomTensor(DType::kF32, {3 * kWide}, 1);
+  wide.attributes["out_proj.weight"] = testing::RandomTensor(DType::kF32, {kWide, kWide}, 1);
+  wide.attributes["out_proj.bias"] = testing::RandomTensor(DType::kF32, {kWide}, 1);
+  EXPECT_TRUE(stays(graph));  // the GPU's attention has no heads of 320
+  graph = BlockOfHeads("batch_first=True");
   PassContext on_cpu = ForGpu();
   on_cpu.on_gpu = false;
   ExpandMultihead(graph, on_cpu);

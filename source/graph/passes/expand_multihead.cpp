@@ -8,6 +8,9 @@
 namespace oort {
 namespace {
 
+/// The GPU has no attention of wider ones (layers/attention/device_attention.h).
+constexpr int64_t kWidestHead = 256;
+
 bool IsMatrix(const Tensor* tensor, int64_t rows, int64_t columns) {
   return tensor != nullptr && IsFloatOrAbsent(tensor) && tensor->shape() == Shape{rows, columns};
 }
@@ -39,7 +42,8 @@ int64_t WidthOf(Rewriter& rewriter, int index) {
   const Tensor* out = FindAttribute(op, "out_proj.weight");
   if (out == nullptr || out->rank() != 2 || !heads.IsInt() || heads.AsInt() < 1) return 0;
   const int64_t width = out->dim(0);
-  const bool fits = width > 0 && width % heads.AsInt() == 0 && IsMatrix(out, width, width) &&
+  const bool fits = width > 0 && width % heads.AsInt() == 0 &&
+                    width / heads.AsInt() <= kWidestHead && IsMatrix(out, width, width) &&
                     IsMatrix(FindAttribute(op, "in_proj_weight"), 3 * width, width) &&
                     IsAbsentOrOf(FindAttribute(op, "in_proj_bias"), 3 * width) &&
                     IsAbsentOrOf(FindAttribute(op, "out_proj.bias"), width);
