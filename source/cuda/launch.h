@@ -20,16 +20,17 @@ struct Grid {
   /// The kernel may start while the one before it still runs (programmatic dependent launch); it
   /// must call cudaGridDependencySynchronize() before it reads what that one writes.
   bool overlap = false;
+  size_t declared = 0;  ///< bytes of shared memory that the kernel declares itself
 };
 
-/// What a block may use without asking.
+/// What a block may use without asking, of both kinds.
 inline constexpr size_t kPlainSharedBytes = size_t{48} << 10;
 
 /// Enqueues a kernel; a grid without blocks is nothing to do. Throws where it cannot be started.
 template <typename... P, typename... A>
 void Launch(const Stream& stream, const Grid& grid, void (*kernel)(P...), A&&... args) {
   if (grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0) return;
-  if (grid.shared > kPlainSharedBytes) {
+  if (grid.shared + grid.declared > kPlainSharedBytes) {
     Check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(grid.shared)),
