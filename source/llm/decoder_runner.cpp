@@ -278,14 +278,18 @@ DrawnToken DecoderRunner::DrawAgain(const cuda::TokenDraw& draw) {
 }
 
 void DecoderRunner::Drop() noexcept {
-  for (size_t i = 0; i < under_way_.size(); ++i) {
-    UnderWay& step = under_way_[i];
+  const auto wait = [](const auto& body) {
     try {
-      step.forward.Wait();
-      if (step.draws) drawer_->End((begun_ - under_way_.size() + i) % 2);
+      body();
     } catch (const std::exception&) {
       // What went wrong in a step that nobody asks for is told by the next one.
     }
+  };
+  for (size_t i = 0; i < under_way_.size(); ++i) {
+    UnderWay& step = under_way_[i];
+    wait([&] { step.forward.Wait(); });
+    // Also behind a step that failed: what a draw reads is written again by the next one.
+    if (step.draws) wait([&] { drawer_->End((begun_ - under_way_.size() + i) % 2); });
     for (const auto& [sequence, tokens] : step.grown) sequence->length -= tokens;
   }
   under_way_.clear();
