@@ -73,6 +73,11 @@ void TakeBack(std::span<const StepItem> items) {
   }
 }
 
+/// The step is over that PrepareStates was called for.
+void KeepState(CachedSequence& sequence) {
+  if (sequence.state) sequence.state->torn = false;
+}
+
 }  // namespace
 
 DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType type,
@@ -127,6 +132,7 @@ void DecoderRunner::PrepareStates(std::span<const StepItem> items) {
   const StateShape& shape = model_->state_shape();
   if (shape.layers == 0) return;
   for (const StepItem& item : items) {
+    if (item.sequence == nullptr) continue;
     std::unique_ptr<SequenceState>& state = item.sequence->state;
     const bool is_known = state != nullptr && !state->torn;
     if (item.sequence->length > 0 && !is_known) {
@@ -134,7 +140,9 @@ void DecoderRunner::PrepareStates(std::span<const StepItem> items) {
     }
     if (state == nullptr) state = std::make_unique<SequenceState>(shape);
   }
-  for (const StepItem& item : items) item.sequence->state->torn = true;
+  for (const StepItem& item : items) {
+    if (item.sequence != nullptr) item.sequence->state->torn = true;
+  }
 }
 
 std::span<const float> DecoderRunner::Step(std::span<const StepItem> items,
@@ -191,7 +199,7 @@ void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& optio
     throw;
   }
   for (const StepItem& item : items) {
-    if (item.sequence != nullptr && item.sequence->state) item.sequence->state->torn = false;
+    if (item.sequence != nullptr) KeepState(*item.sequence);
   }
 }
 
@@ -237,6 +245,7 @@ StepTokens DecoderRunner::EndStep(std::span<const int32_t> rows_of_logits) {
     Drop();
     throw;
   }
+  for (const auto& [sequence, tokens] : under_way_.front().grown) KeepState(*sequence);
   under_way_.pop_front();
   return result;
 }
@@ -269,14 +278,18 @@ DrawnToken DecoderRunner::DrawAgain(const cuda::TokenDraw& draw) {
 }
 
 void DecoderRunner::Drop() noexcept {
-  for (size_t i = 0; i < under_way_.size(); ++i) {
-    UnderWay& step = under_way_[i];
+  const auto wait = [](const auto& body) {
     try {
-      step.forward.Wait();
-      if (step.draws) drawer_->End((begun_ - under_way_.size() + i) % 2);
+      body();
     } catch (const std::exception&) {
       // What went wrong in a step that nobody asks for is told by the next one.
     }
+  };
+  for (size_t i = 0; i < under_way_.size(); ++i) {
+    UnderWay& step = under_way_[i];
+    wait([&] { step.forward.Wait(); });
+    // Also behind a step that failed: what a draw reads is written again by the next one.
+    if (step.draws) wait([&] { drawer_->End((begun_ - under_way_.size() + i) % 2); });
     for (const auto& [sequence, tokens] : step.grown) sequence->length -= tokens;
   }
   under_way_.clear();

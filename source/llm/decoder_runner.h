@@ -82,8 +82,10 @@ class DecoderRunner {
   /// Whether DrawRows can be called: where logits stay on a GPU.
   bool draws_on_device() const { return draws_; }
   /// Whether steps may continue others: on a GPU that reads the tokens again by itself. Other
-  /// ranks are told each token.
-  bool can_run_ahead() const { return draws_ && tokens_stay_ && rank_runner_ == 0; }
+  /// ranks are told each token, and from a state no token can be taken back.
+  bool can_run_ahead() const {
+    return draws_ && tokens_stay_ && rank_runner_ == 0 && model_->state_shape().layers == 0;
+  }
   /// Waits for the steps under way, whose tokens leave the sequences again.
   void Drop() noexcept;
 

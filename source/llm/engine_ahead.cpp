@@ -77,6 +77,7 @@ StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation
     picked = runner.EndStep(result.with_logits);
   } catch (...) {
     runner.Drop();
+    for (Generation* g : rows) g->next = {};
     throw;
   }
   result.tokens = picked.tokens;
@@ -113,7 +114,8 @@ std::optional<std::vector<StepPart>> Engine::Impl::NextFlight() {
     if (g == nullptr) continue;
     if (drafter && HasGuesses(*g)) return {};
     const int64_t answered = static_cast<int64_t>(g->result.tokens.size()) + begun;
-    if (g->finished || answered >= g->most_tokens) {
+    // Where a draw went wrong, its answer ends when that is told: another draw would hide it.
+    if (g->finished || answered >= g->most_tokens || g->next.failure) {
       part.generation = nullptr;
       continue;
     }
@@ -206,7 +208,10 @@ void Engine::Impl::StepFlight() {
 void Engine::Impl::DropFlights() noexcept {
   runner.Drop();
   flights.clear();
-  for (const auto& [id, generation] : active) generation->flights = 0;
+  for (const auto& [id, generation] : active) {
+    if (generation->flights > 0) generation->next = {};  // of tokens that nobody will have
+    generation->flights = 0;
+  }
 }
 
 }  // namespace oort

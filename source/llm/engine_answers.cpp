@@ -67,7 +67,11 @@ SampledToken Engine::Impl::Pick(Generation& g, const StepRows& rows, size_t row,
                             g.next.allowed);
   }
   if (!again || g.picks_argmax()) {
-    return SampleDrawn(g.sampler, rows.tokens[row], rows.ReportOf(row));
+    const cuda::DrawReport* const report = rows.ReportOf(row);
+    if (report == nullptr && !g.picks_argmax()) {
+      throw Error(ErrorCode::kInternal, "a token of an answer was not drawn");
+    }
+    return SampleDrawn(g.sampler, rows.tokens[row], report);
   }
   const std::optional<cuda::TokenDraw> draw = DrawOf(g, row, 0);
   if (!FindAllowed(g) || !draw) return SampleDrawn(g.sampler, -1);

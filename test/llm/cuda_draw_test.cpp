@@ -222,16 +222,17 @@ TEST_F(CudaDraw, TurnsDoNotDisturbEachOther) {
   const std::shared_ptr<Buffer> pinned = cuda::AllocatePinned(2 * 64 * sizeof(int32_t));
   auto* const tokens = reinterpret_cast<int32_t*>(pinned->data());
   std::vector<int32_t> expected[2];
-  for (size_t step = 0; step < 40; ++step) {
+  const auto check = [&](size_t turn, size_t step) {
+    drawer->End(turn);
+    for (size_t row = 0; row < expected[turn].size(); ++row) {
+      EXPECT_EQ(tokens[64 * turn + row], expected[turn][row]) << "step " << step << ", row " << row;
+    }
+  };
+  constexpr size_t kSteps = 40;
+  for (size_t step = 0; step < kSteps; ++step) {
     const size_t turn = step % 2;
     int32_t* const mine = tokens + 64 * turn;
-    const auto check = [&](size_t of) {
-      drawer->End(of);
-      for (size_t row = 0; row < expected[of].size(); ++row) {
-        EXPECT_EQ(tokens[64 * of + row], expected[of][row]) << "step " << step << ", row " << row;
-      }
-    };
-    if (step > 1) check(turn);
+    if (step > 1) check(turn, step - 2);
     std::vector<cuda::TokenDraw> draws;
     expected[turn].assign(64, -7);
     std::fill_n(mine, 64, -7);
@@ -245,8 +246,8 @@ TEST_F(CudaDraw, TurnsDoNotDisturbEachOther) {
     }
     drawer->Begin(turn, there, draws, mine);
   }
-  drawer->End(0);
-  drawer->End(1);
+  check(0, kSteps - 2);
+  check(1, kSteps - 1);
 }
 
 /// More log-probabilities than the GPU tells bring the logits to the host, where a Sampler draws.

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -19,9 +21,12 @@ namespace oort {
 /// What the drawers of a test did.
 struct DrawLog {
   int64_t begun = 0;      ///< calls of Begin
-  int64_t most_open = 0;  ///< of these at a time, not ended
+  int64_t open = 0;       ///< of these, not ended
+  int64_t most_open = 0;  ///< at a time
   int64_t draws = 0, masks = 0, changes = 0, reports = 0;
   std::set<int64_t> failing;  ///< calls of Begin that throw
+  /// Hears of each, with the rows of its logits.
+  std::function<void(int64_t rows)> at_failure;
 };
 
 class HostDrawer final : public cuda::TokenDrawer {
@@ -30,7 +35,10 @@ class HostDrawer final : public cuda::TokenDrawer {
 
   void Begin(size_t turn, const Tensor& logits, std::span<const cuda::TokenDraw> draws,
              int32_t* tokens) override {
-    if (log_.failing.contains(log_.begun++)) throw Error(ErrorCode::kDevice, "a draw failed");
+    if (log_.failing.contains(log_.begun++)) {
+      if (log_.at_failure) log_.at_failure(logits.dim(0));
+      throw Error(ErrorCode::kDevice, "a draw failed");
+    }
     Check(turn, logits, draws);
     std::vector<cuda::DrawReport>& reports = reports_.at(turn);
     reports.clear();
@@ -47,10 +55,12 @@ class HostDrawer final : public cuda::TokenDrawer {
       log_.reports += draw.reported < 0 ? 0 : 1;
     }
     is_open_.at(turn) = true;
-    log_.most_open = std::max(log_.most_open, std::ranges::count(is_open_, true));
+    log_.open = std::ranges::count(is_open_, true);
+    log_.most_open = std::max(log_.most_open, log_.open);
   }
   std::span<const cuda::DrawReport> End(size_t turn) override {
     is_open_.at(turn) = false;
+    log_.open = std::ranges::count(is_open_, true);
     return reports_.at(turn);
   }
 

@@ -9,7 +9,9 @@
 #include "kit/files.h"
 #include "kit/paths.h"
 #include "llm/decoder_runner.h"
+#include "llm/host_drawer.h"
 #include "llm/memory_needs.h"
+#include "llm/turning_constraint.h"
 #include "oort/engine.h"
 #include "oort/pnnx.h"
 
@@ -232,6 +234,60 @@ TEST(StateModel, AStateIsLostWithTheStepThatFailed) {
   ExpectThrows([&] { runner.Step({&first, 1}); }, ErrorCode::kInternal, "read again");
   sequence.length = 0;
   EXPECT_NO_THROW(runner.Step({&first, 1}));
+}
+
+/// Where logits are drawn on a device, steps come in two parts, and none runs ahead.
+TEST(StateModel, TokensDrawnOnADeviceAreThoseOfTheHost) {
+  const auto model = StateModel();
+  std::vector<GenerateRequest> requests;
+  for (int32_t i = 0; i < 7; ++i) requests.push_back(StateRequest(i, 12, 0.9f));
+  requests[1].sampling.logit_bias = {{4, 3.0f}};
+  requests[2].sampling.repetition_penalty = 1.3f;
+  requests[3].constraint = std::make_shared<TurningConstraint>(3);
+  requests[4].sampling.top_logprobs = 2;
+  requests[5].sampling.temperature = 0;
+  requests[6].n = 3;
+  std::vector<std::vector<GeneratedAnswer>> want;
+  for (const GenerateRequest& request : requests) {
+    want.push_back(AllAnswers(Engine(model).Generate(request)));
+  }
+  for (const int64_t running : {1, 64}) {
+    SCOPED_TRACE(running);
+    EngineOptions options;
+    options.most_running = running;
+    const HostDrawing drawing;
+    Engine engine(model, options);
+    std::vector<int64_t> ids;
+    for (const GenerateRequest& request : requests) ids.push_back(engine.Submit(request));
+    StepUntilIdle(engine);
+    EXPECT_GT(drawing.log.begun, 0);
+    if (running > 1) {
+      EXPECT_LT(drawing.log.begun, 30);  // together, and not each alone
+    }
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const std::vector<GeneratedAnswer> got = AllAnswers(engine.Take(ids[i]).value());
+      ASSERT_EQ(got.size(), want[i].size());
+      for (size_t j = 0; j < got.size(); ++j) EXPECT_EQ(got[j].tokens, want[i][j].tokens) << i;
+    }
+  }
+}
+
+TEST(StateModel, StepsDoNotContinueOthers) {
+  const HostDrawing drawing;
+  DecoderRunner runner(StateModel(), KvType::kF32, 64, 1);
+  EXPECT_FALSE(runner.can_run_ahead());
+  CachedSequence sequence;
+  const std::vector<int32_t> tokens = {3};
+  const StepItem items[] = {{&sequence, tokens}, {nullptr, tokens}};
+  EXPECT_THROW(runner.Step(items), Error);  // rows of nobody have no state
+  EXPECT_EQ(sequence.length, 0);
+  runner.BeginStep({items, 1}, false);
+  runner.EndStep();
+  runner.BeginStep({items, 1}, false);
+  ExpectThrows([&] { runner.BeginStep({items, 1}, true); }, ErrorCode::kInternal, "read again");
+  runner.Drop();
+  EXPECT_EQ(sequence.length, 1);
+  ExpectThrows([&] { runner.Step({items, 1}); }, ErrorCode::kInternal, "read again");
 }
 
 TEST(StateModel, ConvertedModelsKeepStatesToo) {

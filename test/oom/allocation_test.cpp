@@ -9,6 +9,7 @@
 #include "kit/failing_allocations.h"
 #include "kit/paths.h"
 #include "kit/sanitized.h"
+#include "llm/host_drawer.h"
 #include "oort/c.h"
 #include "oort/engine.h"
 #include "oort/engine_loop.h"
@@ -203,6 +204,45 @@ TEST(AllocationFailureOfAnEngine, EndsOneRequestAndLosesNoBlock) {
     EXPECT_GE(right, failed ? requests.size() - 1 : requests.size()) << "allocation " << n;
     EXPECT_EQ(engine.stats().used_blocks, 0) << "allocation " << n;
     EXPECT_EQ(engine.Generate(requests[0]).tokens, want[0].tokens) << "allocation " << n;
+    if (!failed || ::testing::Test::HasFailure()) break;
+  }
+}
+
+/// Where tokens are drawn on a device, whoever is not told of an error has those that were drawn,
+/// also where the next step was under way already.
+TEST(AllocationFailureOfAnEngine, LeavesNoTokenUndrawn) {
+  const auto model = LanguageModel::Load(TestData() / "checkpoints" / "llama");
+  GenerateRequest request;
+  request.prompt = {3};
+  request.max_tokens = 3;
+  request.ignore_end = true;
+  request.sampling.logit_bias = {{4, 1.0F}};
+  const int32_t likeliest = Engine(model, {.threads = 1}).Generate(request).tokens[0];
+  request.sampling.temperature = 5;
+  request.sampling.seed = 2;
+  const std::vector<int32_t> want = Engine(model, {.threads = 1}).Generate(request).tokens;
+  ASSERT_NE(want[0], likeliest);
+  const HostDrawing drawing;
+  for (long n = 0;; ++n) {
+    Engine engine(model, {.threads = 1, .cache_tokens = 64});
+    const int64_t id = engine.Submit(request);
+    t_allocations = {true, n, 0, false};
+    bool more = true;
+    for (int steps = 0; more && steps < 100; ++steps) {
+      try {
+        more = engine.Step();
+      } catch (const Error&) {
+      }
+    }
+    const bool failed = t_allocations.failed;
+    t_allocations.counting = false;
+    ASSERT_FALSE(more) << "allocation " << n << ": the engine does not come to an end";
+    try {
+      EXPECT_EQ(engine.Take(id)->tokens, want) << "allocation " << n;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+      EXPECT_TRUE(failed);
+    }
     if (!failed || ::testing::Test::HasFailure()) break;
   }
 }
