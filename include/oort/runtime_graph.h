@@ -49,7 +49,7 @@ struct Port {
   bool has_shape = false;
   Shape shape;  ///< as traced; a hint
   /// Of an output: where it is made, if it comes to the host for the caller alone. A tensor of the
-  /// caller's there takes it without that copy.
+  /// caller's there takes it without that copy; a result of unknown shape is copied back.
   Device device = {};
 };
 

@@ -72,6 +72,15 @@ std::vector<Value> DeviceRun::OnHost(std::span<const Value> values) {
   return copies;
 }
 
+void DeviceRun::CopyNow(const Tensor& from, Tensor& to) {
+  if (from.device() == Device::Cpu() && to.device() == Device::Cpu()) {
+    CopyElements(from, to);
+    return;
+  }
+  queue_->Copy(from, to);
+  Finish();
+}
+
 void DeviceRun::WaitForHost() {
   if (host_waits_) Finish();
 }

@@ -48,6 +48,8 @@ class DeviceRun {
   void Abandon() noexcept;
   /// Copies on the host, for who looks at elements.
   std::vector<Value> OnHost(std::span<const Value> values);
+  /// Copies elements that are here or there, after all that was enqueued; waits for it.
+  void CopyNow(const Tensor& from, Tensor& to);
   /// Before the host reads what a copy brought.
   void WaitForHost();
   void Finish();

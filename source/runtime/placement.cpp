@@ -103,7 +103,8 @@ class Placer {
                          operand_of_[static_cast<size_t>(copy)]);
       slot = copy;
     }
-    for (int index : impl_.graph.OutputOperators()) {
+    const std::vector<int> output_operators = impl_.graph.OutputOperators();
+    for (int index : output_operators) {
       const std::vector<int> inputs = impl_.graph.operators[static_cast<size_t>(index)].inputs;
       for (size_t i = 0; i < inputs.size(); ++i) {
         const auto found = std::find_if(moved.begin(), moved.end(),
@@ -116,7 +117,10 @@ class Placer {
       const bool copied =
           std::ranges::any_of(moved, [&](const auto& pair) { return pair.second == operand; });
       const auto& readers = impl_.graph.operands[static_cast<size_t>(operand)].consumers;
-      if (copied && readers.size() == 1) impl_.outputs[i].device = impl_.device;
+      const bool for_callers = std::ranges::all_of(readers, [&](int reader) {
+        return std::ranges::find(output_operators, reader) != output_operators.end();
+      });
+      if (copied && for_callers) impl_.outputs[i].device = impl_.device;
     }
   }
 

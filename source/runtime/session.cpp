@@ -18,15 +18,6 @@
 namespace oort {
 namespace {
 
-/// Results must not share memory with what the caller passed in or with the session.
-Value Detached(const Value& value) {
-  if (value.IsTensor()) return value.AsTensor().Clone();
-  if (!value.IsList()) return value;
-  Value::List copy;
-  for (const Value& item : value.AsList()) copy.push_back(Detached(item));
-  return copy;
-}
-
 void FlattenInto(std::vector<Value>& flat, Value value) {
   if (!value.IsList()) {
     flat.push_back(std::move(value));
@@ -108,6 +99,7 @@ struct Session::Impl {
   void RunDynamic(size_t index, std::span<Value> outputs, const RunState* state);
   std::vector<Value> TakeResults(std::span<const Tensor> given);
   void CopyResult(size_t index, Tensor& target);
+  Value Detached(const Value& value);
   void Release();
 
   Value& SlotAt(int slot) { return slots[static_cast<size_t>(slot)]; }
@@ -324,7 +316,6 @@ void Session::Impl::FindNextWeights() {
 
 void Session::Impl::RunSteps(const RunOptions& options, ProfileRecorder* recorder, bool wait) {
   const MemoryBudget budget(memory_limit, plan->arena_size);
-  const std::shared_ptr<void> scope = device ? device->queue().Enter() : nullptr;
   if (device) device->Begin();
   const RunState* state = options.state;
   const std::optional<RunState::Key> state_key =
@@ -411,12 +402,26 @@ std::vector<Value> Session::Impl::TakeResults(std::span<const Tensor> given) {
 
 void Session::Impl::CopyResult(size_t index, Tensor& target) {
   const Value& value = SlotAt(graph.output_slots[index]);
-  if (!value.IsTensor() || target.dtype() != value.AsTensor().dtype()) {
+  if (!value.IsTensor() || target.dtype() != value.AsTensor().dtype() ||
+      !(target.shape() == value.AsTensor().shape())) {
     throw Error(ErrorCode::kInvalidArgument, "the buffer for output '" + graph.outputs[index].name +
                                                  "' is " + target.ToString() +
                                                  ", but the output is " + value.ToString());
   }
-  CopyElements(value.AsTensor(), target);
+  device ? device->CopyNow(value.AsTensor(), target) : CopyElements(value.AsTensor(), target);
+}
+
+/// Results that nobody gave memory for are on the host, and share none with what the caller passed
+/// in or with the session.
+Value Session::Impl::Detached(const Value& value) {
+  if (value.IsList()) {
+    Value::List copy;
+    for (const Value& item : value.AsList()) copy.push_back(Detached(item));
+    return copy;
+  }
+  if (!value.IsTensor()) return value;
+  const bool away = value.AsTensor().device() != Device::Cpu();
+  return away ? device->OnHost({&value, 1})[0] : value.AsTensor().Clone();
 }
 
 /// Lets go of everything that belongs to the caller or to one run.
@@ -448,6 +453,7 @@ void Session::Impl::Execute(const std::vector<Value>& inputs, std::span<const Te
     ~Releaser() { impl.Release(); }  // after an error, too
   };
   const Releaser releaser{*this};
+  const std::shared_ptr<void> scope = device ? device->queue().Enter() : nullptr;
   const ThreadLease lease(threads, share);
   const StopScope stop(options.stop);
   std::optional<ProfileRecorder> recorder;
@@ -485,7 +491,7 @@ void Session::Impl::RunInto(std::span<const Tensor> inputs, std::span<Tensor> ou
       if (outputs[i].defined()) {
         if (!plan->direct_outputs[i]) CopyResult(i, outputs[i]);
       } else {
-        outputs[i] = plan->direct_outputs[i] ? value.AsTensor() : value.AsTensor().Clone();
+        outputs[i] = (plan->direct_outputs[i] ? value : Detached(value)).AsTensor();
       }
     }
   });

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,19 @@ constexpr char kReluOfRows[] =
     "pnnx.Input pnnx_input_0 0 1 a #a=(2,4)f32\n"
     "F.relu relu 1 1 a b $input=a #a=(2,4)f32 #b=(2,4)f32\n"
     "pnnx.Output pnnx_output_0 1 0 b #b=(2,4)f32\n";
+/// The shape is that of the numbers that occur, which no plan knows.
+constexpr char kReluOfDistinct[] =
+    "7767517\n5 4\n"
+    "pnnx.Input pnnx_input_0 0 1 a #a=(2,4)f32\n"
+    "aten::_unique2 unique 1 1 a b\n"
+    "Tensor.reshape reshape 1 1 b c shape=(2,-1)\n"
+    "F.relu relu 1 1 c d $input=c\n"
+    "pnnx.Output pnnx_output_0 1 0 d\n";
+constexpr char kReluTwice[] =
+    "7767517\n3 2\n"
+    "pnnx.Input pnnx_input_0 0 1 a #a=(2,4)f32\n"
+    "F.relu relu 1 1 a b $input=a #a=(2,4)f32 #b=(2,4)f32\n"
+    "pnnx.Output pnnx_output_0 2 0 b b #b=(2,4)f32\n";
 constexpr int64_t kRows[] = {2, 4};
 const std::vector<float> kNumbers = {-1, 2, -3, 4, 5, -6, 7, -8};
 const std::vector<float> kPositive = {0, 2, 0, 4, 5, 0, 7, 0};
@@ -81,14 +95,14 @@ class TensorsOfC {
   Failure failure_;
 };
 
-/// The network above, with a session.
+/// One of the networks above, with a session.
 class ReluInC {
  public:
-  explicit ReluInC(const char* device) {
+  explicit ReluInC(const char* device, const char* text = kReluOfRows) {
     oort_options* options = oort_options_new();
     EXPECT_EQ(oort_options_set(options, "device", device, failure_.slot()), OORT_OK);
-    EXPECT_EQ(oort_network_load_memory(kReluOfRows, sizeof kReluOfRows - 1, nullptr, 0, options,
-                                       &network_, failure_.slot()),
+    EXPECT_EQ(oort_network_load_memory(text, std::strlen(text), nullptr, 0, options, &network_,
+                                       failure_.slot()),
               OORT_OK)
         << failure_.message();
     EXPECT_EQ(oort_session_new(network_, options, &session_, failure_.slot()), OORT_OK);
@@ -102,7 +116,10 @@ class ReluInC {
   ReluInC& operator=(const ReluInC&) = delete;
 
   oort_code Run(const oort_tensor* input, oort_tensor*& output) {
-    return oort_session_run(session_, &input, 1, &output, 1, failure_.slot());
+    return Run(input, std::span(&output, 1));
+  }
+  oort_code Run(const oort_tensor* input, std::span<oort_tensor*> outputs) {
+    return oort_session_run(session_, &input, 1, outputs.data(), outputs.size(), failure_.slot());
   }
   std::string message() const { return failure_.message(); }
 
@@ -234,6 +251,42 @@ TEST_F(CApiCudaGpu, NetworksReadAndWriteThere) {
   EXPECT_EQ(oort_tensor_cuda_device(made), -1);
   EXPECT_EQ(tensors.NumbersOf(made), kPositive);
   oort_tensor_free(made);
+}
+
+TEST_F(CApiCudaGpu, AResultOfUnknownShapeGoesThere) {
+  TensorsOfC tensors;
+  ReluInC network("cuda:0", kReluOfDistinct);
+  for (int run = 0; run < 3; ++run) {
+    oort_tensor* output = tensors.OnGpu(std::vector<float>(8, -99));
+    ASSERT_EQ(network.Run(tensors.OnGpu(kNumbers), output), OORT_OK) << network.message();
+    EXPECT_EQ(oort_tensor_cuda_device(output), 0);
+    EXPECT_EQ(tensors.NumbersOf(output), (std::vector<float>{0, 0, 0, 0, 2, 4, 5, 7}));
+  }
+  // Of another shape than the buffer's, it is told and nothing is written.
+  oort_tensor* output = tensors.OnGpu(kNumbers);
+  EXPECT_EQ(network.Run(tensors.OnGpu({1, 1, 1, 1, 2, 2, 2, 2}), output), OORT_INVALID_ARGUMENT);
+  EXPECT_EQ(network.message(),
+            "the buffer for output 'pnnx_output_0' is (2,4)f32, but the output is (2,1)f32");
+  EXPECT_EQ(tensors.NumbersOf(output), kNumbers);
+}
+
+TEST_F(CApiCudaGpu, ResultsThatShareMemoryGoThere) {
+  TensorsOfC tensors;
+  ReluInC network("cuda:0", kReluTwice);
+  for (int places = 0; places < 4; ++places) {
+    const auto place = [&](int bit) {
+      return (places & bit) != 0 ? tensors.OnGpu() : tensors.OnHost(std::vector<float>(8, -99));
+    };
+    std::vector<oort_tensor*> outputs = {place(1), place(2)};
+    ASSERT_EQ(network.Run(tensors.OnGpu(kNumbers), outputs), OORT_OK) << network.message();
+    for (const oort_tensor* output : outputs) EXPECT_EQ(tensors.NumbersOf(output), kPositive);
+  }
+  // Where no memory is given for the second, it is on the host.
+  std::vector<oort_tensor*> outputs = {tensors.OnGpu(), nullptr};
+  ASSERT_EQ(network.Run(tensors.OnGpu(kNumbers), outputs), OORT_OK) << network.message();
+  EXPECT_EQ(oort_tensor_cuda_device(outputs[1]), -1);
+  for (const oort_tensor* output : outputs) EXPECT_EQ(tensors.NumbersOf(output), kPositive);
+  oort_tensor_free(outputs[1]);
 }
 
 TEST_F(CApiCudaGpu, MemoryOfTheHostIsRefused) {

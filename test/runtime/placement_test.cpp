@@ -332,6 +332,52 @@ TEST_F(PlacementTest, InputsAndResultsMayBeOnTheDevice) {
   EXPECT_EQ(Floats(results[0]), (std::vector<float>{3, 4}));
 }
 
+TEST_F(PlacementTest, AResultOfUnknownShapeMayBeOnTheDevice) {
+  Session session(
+      Build("pnnx.Input pnnx_input_0 0 1 x\n"
+            "test.positive a 1 1 x 1\n"
+            "test.add_one b 1 1 1 2\n"
+            "pnnx.Output pnnx_output_0 1 0 2\n"));
+  FakeBackend backend(log_);
+  RunOptions options;
+  options.outputs = {backend.Upload(Tensor::Zeros(DType::kF32, {2}))};
+  const std::vector<Tensor> results =
+      session.Forward({Tensor::From<float>({1, -1, 2}, {3})}, options);
+  EXPECT_EQ(results[0].raw(), options.outputs[0].raw());
+  EXPECT_EQ(Floats(results[0]), (std::vector<float>{2, 3}));
+  testing::ExpectThrows(
+      [&] {
+        session.Forward({Tensor::From<float>({1, 2, 3}, {3})}, options);
+      },
+      ErrorCode::kInvalidArgument, "is (2)f32, but the output is (3)f32");
+  EXPECT_EQ(Floats(results[0]), (std::vector<float>{2, 3}));
+}
+
+TEST_F(PlacementTest, ResultsThatShareMemoryMayBeOnTheDevice) {
+  const auto graph = Build(
+      "pnnx.Input pnnx_input_0 0 1 x\n"
+      "test.add_one a 1 1 x y\n"
+      "pnnx.Output pnnx_output_0 1 0 y\n"
+      "pnnx.Output pnnx_output_1 1 0 y\n");
+  for (const Port& output : graph->outputs()) EXPECT_EQ(output.device, Device::Cuda(0));
+  Session session(graph);
+  FakeBackend backend(log_);
+  for (int places = 0; places < 4; ++places) {
+    std::vector<Tensor> outputs(2);
+    for (size_t i = 0; i < 2; ++i) {
+      outputs[i] = Tensor::Zeros(DType::kF32, {1});
+      if (((places >> i) & 1) != 0) outputs[i] = backend.Upload(outputs[i]);
+    }
+    session.ForwardInto(std::vector<Tensor>{Tensor::From<float>({1}, {1})}, outputs);
+    for (const Tensor& output : outputs) EXPECT_EQ(Floats(output), (std::vector<float>{2}));
+  }
+  // What is made anew is on the host, wherever the other one is.
+  std::vector<Tensor> outputs = {backend.Upload(Tensor::Zeros(DType::kF32, {1})), Tensor()};
+  session.ForwardInto(std::vector<Tensor>{Tensor::From<float>({1}, {1})}, outputs);
+  EXPECT_EQ(outputs[1].device(), Device::Cpu());
+  EXPECT_EQ(Floats(outputs[1]), (std::vector<float>{2}));
+}
+
 TEST_F(PlacementTest, WhatTheHostReadsOrMakesCannotBeOnTheDevice) {
   FakeBackend backend(log_);
   const Tensor there = backend.Upload(Tensor::From<float>({1, 2}, {2}));
