@@ -445,7 +445,7 @@ TEST_F(CudaOperators, AttentionIn16Bits) {
 TEST_F(CudaOperators, AttentionWithAMaskOfAnotherDTypeRunsOnTheHost) {
   const Tensor q = RandomTensor(DType::kF16, {2, 3, 40}, 1, -1, 1);
   const Tensor mask = RandomTensor(DType::kF32, {3, 3}, 2, -1, 1);
-  const Graph graph = MakeGraph("F.scaled_dot_product_attention", "", {q, q, q, mask}, 1);
+  const Graph graph = MakeGraph("F.scaled_dot_product_attention", "", {q, q, q, mask}, 1, {});
   LoadOptions options;
   options.device = Device::Cuda(0);
   const Tensor got = Session(RuntimeGraph::Build(graph, options)).Forward({q, q, q, mask})[0];
