@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "cuda/error.h"
-#include "cuda/kernel_tools.h"
 #include "cuda/stream.h"
 
 namespace oort::cuda {
@@ -20,17 +19,16 @@ struct Grid {
   /// The kernel may start while the one before it still runs (programmatic dependent launch); it
   /// must call cudaGridDependencySynchronize() before it reads what that one writes.
   bool overlap = false;
-  size_t declared = 0;  ///< bytes of shared memory that the kernel declares itself
 };
 
-/// What a block may use without asking, of both kinds.
+/// What a block may use without asking.
 inline constexpr size_t kPlainSharedBytes = size_t{48} << 10;
 
 /// Enqueues a kernel; a grid without blocks is nothing to do. Throws where it cannot be started.
 template <typename... P, typename... A>
 void Launch(const Stream& stream, const Grid& grid, void (*kernel)(P...), A&&... args) {
   if (grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0) return;
-  if (grid.shared + grid.declared > kPlainSharedBytes) {
+  if (grid.shared > kPlainSharedBytes) {
     Check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(grid.shared)),
@@ -48,13 +46,6 @@ void Launch(const Stream& stream, const Grid& grid, void (*kernel)(P...), A&&...
   config.numAttrs = grid.overlap ? 1 : 0;
   Check(cudaLaunchKernelEx(&config, kernel, static_cast<P>(std::forward<A>(args))...),
         "starting a kernel");
-}
-
-/// The same for a kernel that may overlap with its neighbours, products that use all shared memory.
-template <typename... P, typename... A>
-void LaunchBetween(const Stream& stream, const Grid& grid, void (*kernel)(P...), A&&... args) {
-  PreferShared(kernel);
-  Launch(stream, grid, kernel, std::forward<A>(args)...);
 }
 
 /// As many blocks of `threads` as `items` need, `per_thread` each, and at most `most`: kernels with

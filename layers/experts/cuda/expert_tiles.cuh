@@ -5,6 +5,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "cuda/error.h"
+#include "cuda/launch.h"
 #include "cuda/tiles.h"
 #include "layers/experts/cuda/expert_products.h"
 #include "layers/experts/cuda/split_number.cuh"
@@ -12,6 +14,17 @@
 #include "layers/quantized_linear/cuda/row_activation.h"
 
 namespace oort::cuda::experts {
+
+/// A kernel that declares shared memory itself has to ask where both kinds together are much;
+/// Launch asks for one kind alone.
+template <typename... P>
+void AllowShared(void (*kernel)(P...), size_t dynamic, size_t declared) {
+  if (dynamic > kPlainSharedBytes || dynamic + declared <= kPlainSharedBytes) return;
+  Check(
+      cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(dynamic)),
+      "asking for shared memory");
+}
 
 // ---- Formats -----------------------------------------------------------------------------------
 
