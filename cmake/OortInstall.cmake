@@ -2,6 +2,7 @@
 #   runtime      liboort-c.so.1: what programs need that were built with it
 #   development  headers, archives, CMake package, pkg-config, the test kit
 #   tools        the program oort, two small models, documents
+#   mpi, mpich, nccl      a plug-in each, where it is built
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -17,6 +18,9 @@ if(TARGET oort_media)
   install(TARGETS oort_media EXPORT oort-targets
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 endif()
+foreach(name IN LISTS OORT_PLUGINS)
+  install(TARGETS oort_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${name})
+endforeach()
 install(DIRECTORY include/oort DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT oort-targets NAMESPACE oort:: DESTINATION ${cmake_folder} COMPONENT development)
 if(TARGET oort_testing)
@@ -64,7 +68,10 @@ endif()
 set(OORT_PACKAGE_runtime liboort-c${OORT_C_ABI}${suffix})
 set(OORT_PACKAGE_development liboort${suffix}-dev)
 set(OORT_PACKAGE_tools oort${suffix})
-foreach(component IN ITEMS runtime development tools)
+foreach(name IN LISTS OORT_PLUGINS)
+  set(OORT_PACKAGE_${name} liboort-${name}${suffix})
+endforeach()
+foreach(component IN LISTS OORT_PLUGINS ITEMS runtime development tools)
   set(folder ${CMAKE_INSTALL_DATADIR}/doc/${OORT_PACKAGE_${component}})
   install(FILES LICENSE DESTINATION ${folder} COMPONENT ${component} RENAME copyright)
   install(FILES CHANGELOG.md DESTINATION ${folder} COMPONENT ${component})

@@ -78,7 +78,8 @@ class Release(unittest.TestCase):
         called = f'echo "$(basename "$0") $*" >>{self.root}/log\n'
         for name in ("tools/install-deps", "tools/check-glibc", "test/project/packages", "test/project/bare-root"):
             self.write(name, called)
-        self.write("bin/cmake", called + '[ "$1" = --build ] || mkdir -p "$4"\n')
+        built = 'if [ "$1" = --build ]; then touch "$2/liboort-mpi.so"; else mkdir -p "$4"; fi\n'
+        self.write("bin/cmake", called + built)
         self.write("bin/cpack", called + "touch oort.deb oort.tar.gz\nmv oort.deb oort.tar.gz \"$4\"\n")
         self.write("tools/wheel", called + 'for folder; do :; done; mkdir -p "$folder"; touch "$folder/oort.whl"\n')
         self.write("bin/nvcc", called)
@@ -120,6 +121,11 @@ class Release(unittest.TestCase):
         self.assertIn("./cuda/oort.whl", {entry["fileName"] for entry in listed["files"]})
         files, _ = self.release("--cuda-only")
         self.assertEqual(files, {"oort.deb", "oort.tar.gz", "cuda/oort.whl", "oort-1.2.3.spdx.json"})
+
+    def test_plugins_are_built_and_held_to_the_promise(self):
+        log = self.release("--no-cuda", "--no-wheel")[1]
+        self.assertRegex(log, r"(?m)^cmake --build .* oort_plugins$")
+        self.assertRegex(log, r"(?m)^check-glibc .*/liboort-mpi\.so$")
 
     def test_the_wheel_can_be_left_out(self):
         files, log = self.release("--no-cuda", "--no-wheel")
