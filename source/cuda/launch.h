@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cuda/error.h"
+#include "cuda/kernel_tools.h"
 #include "cuda/stream.h"
 
 namespace oort::cuda {
@@ -46,6 +47,13 @@ void Launch(const Stream& stream, const Grid& grid, void (*kernel)(P...), A&&...
   config.numAttrs = grid.overlap ? 1 : 0;
   Check(cudaLaunchKernelEx(&config, kernel, static_cast<P>(std::forward<A>(args))...),
         "starting a kernel");
+}
+
+/// The same for a kernel that may overlap with its neighbours, products that use all shared memory.
+template <typename... P, typename... A>
+void LaunchBetween(const Stream& stream, const Grid& grid, void (*kernel)(P...), A&&... args) {
+  PreferShared(kernel);
+  Launch(stream, grid, kernel, std::forward<A>(args)...);
 }
 
 /// As many blocks of `threads` as `items` need, `per_thread` each, and at most `most`: kernels with
