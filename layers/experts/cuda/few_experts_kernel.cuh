@@ -196,10 +196,11 @@ void LaunchFew(const Stream& stream, const ExpertProduct& p) {
   // Zeros fill hidden rows: whole steps of the weights behind.
   const int64_t strips = p.gated ? SplitColumns(p.rows) / (kStripRows / 2) : int64_t{p.strips};
   const int64_t experts = std::min<int64_t>(p.held, p.tokens * p.used);
-  const Grid grid{dim3(BlocksFor(strips, kFewStrips), static_cast<unsigned>(experts)),
-                  dim3(kFewThreads),
-                  static_cast<size_t>(kFewStrips * kSplits * K::kStages * StepBytes(p.weights)),
-                  true, sizeof(FewSums<kTiles>) + kTiles * 8 * sizeof(int)};
+  const Grid grid{
+      dim3(BlocksFor(strips, kFewStrips), static_cast<unsigned>(experts)), dim3(kFewThreads),
+      static_cast<size_t>(kFewStrips * kSplits * K::kStages * StepBytes(p.weights)), true};
+  AllowShared(FewExpertsKernel<K, kPlanes, kTiles>, grid.shared,
+              sizeof(FewSums<kTiles>) + kTiles * 8 * sizeof(int));
   LaunchBetween(stream, grid, FewExpertsKernel<K, kPlanes, kTiles>, p);
 }
 
