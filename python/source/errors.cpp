@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@ namespace nb = nanobind;
 
 /// An exception of Python until the Error made of it is raised.
 struct Cause {
+  uint64_t call;     ///< in which it was raised; 0 where that is not known
   std::string text;  ///< that the Error's message holds
   PyObject* exception;
 };
@@ -51,15 +53,21 @@ std::string Utf8Of(PyObject* text) {
   return "(without a text)";
 }
 
-/// The exception that this message was made of; null where it is of the engine's own. The longest
-/// text that is in it: "KeyError: 1" is in "KeyError: 12", too, which another thread may have
-/// raised.
+/// The exception that this message was made of; null where it is of the engine's own. It is of the
+/// call that failed, or of no known one: another thread may have raised the same text. Of these it
+/// is the longest text that is in the message: "KeyError: 1" is in "KeyError: 12", too. An Error
+/// carries none of it, since on their way several become one.
 nb::object TakeCause(std::string_view message) {
   std::deque<Cause>& causes = Causes();
+  const uint64_t call = TakeFailedCall();
+  const auto rank = [&](const Cause& cause) {
+    return std::pair(cause.call == call, cause.text.size());
+  };
   auto found = causes.end();
   for (auto cause = causes.begin(); cause != causes.end(); ++cause) {
-    const bool longer = found == causes.end() || cause->text.size() > found->text.size();
-    if (longer && message.find(cause->text) != std::string_view::npos) found = cause;
+    const bool anothers = call != 0 && cause->call != 0 && cause->call != call;
+    const bool better = found == causes.end() || rank(*cause) > rank(*found);
+    if (!anothers && better && message.find(cause->text) != std::string_view::npos) found = cause;
   }
   if (found == causes.end()) return {};
   nb::object exception = nb::steal(found->exception);
@@ -109,7 +117,7 @@ Error ErrorOf(nb::python_error& raised, ErrorCode code, const std::string& conte
   if (!raised.matches(PyExc_Exception)) code = ErrorCode::kCancelled;
   if (raised.matches(PyExc_MemoryError)) code = ErrorCode::kOutOfMemory;
   std::deque<Cause>& causes = Causes();
-  causes.push_front({text, raised.value().inc_ref().ptr()});
+  causes.push_front({CurrentCall(), text, raised.value().inc_ref().ptr()});
   while (causes.size() > kMostForgotten + CallsUnderWay()) {
     PyObject* const oldest = causes.back().exception;
     causes.pop_back();

@@ -32,6 +32,22 @@ std::atomic<bool> exiting = false;
 std::atomic<int> outside = 0;
 unsigned long main_thread = 0;
 
+/// Of calls of the engine, which have numbers; see CurrentCall.
+std::atomic<uint64_t> calls = 0;
+thread_local uint64_t current_call = 0, failed_call = 0;
+
+/// This thread does the work of a call, maybe inside of that of another one.
+class CallScope {
+ public:
+  explicit CallScope(uint64_t call) : outer_(std::exchange(current_call, call)) {}
+  ~CallScope() { current_call = outer_; }
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+
+ private:
+  uint64_t outer_;
+};
+
 /// Never destroyed: threads may look at them until the process is gone.
 std::stop_source& ExitStop() {
   static auto* const stop = new std::stop_source;
@@ -150,6 +166,24 @@ void RunOnHelper(Helper& helper, std::stop_source& stop, std::exception_ptr& fai
   if (failure) std::rethrow_exception(failure);
 }
 
+void RunHereOrOnHelper(bool may_be_long, FunctionRef<void(const std::stop_token&)> work) {
+  if (may_be_long && IsMainThread()) {
+    Helper& helper = Helper::Global();
+    std::stop_source stop;
+    std::exception_ptr failure;
+    const auto run = [&, token = stop.get_token()] {
+      try {
+        work(token);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    };
+    if (helper.Start(run)) return RunOnHelper(helper, stop, failure);
+  }
+  const Unlocked unlocked;
+  work(ExitStop().get_token());
+}
+
 }  // namespace
 
 Unlocked::Unlocked() {
@@ -192,22 +226,21 @@ bool IsExiting() { return exiting; }
 bool IsMainThread() { return PyThread_get_thread_ident() == main_thread; }
 
 void RunUnlocked(bool may_be_long, FunctionRef<void(const std::stop_token&)> work) {
-  if (may_be_long && IsMainThread()) {
-    Helper& helper = Helper::Global();
-    std::stop_source stop;
-    std::exception_ptr failure;
-    const auto run = [&, token = stop.get_token()] {
-      try {
-        work(token);
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    };
-    if (helper.Start(run)) return RunOnHelper(helper, stop, failure);
+  const uint64_t call = ++calls;
+  try {
+    RunHereOrOnHelper(may_be_long, [&](const std::stop_token& stop) {
+      const CallScope scope(call);
+      work(stop);
+    });
+  } catch (...) {
+    failed_call = call;
+    throw;
   }
-  const Unlocked unlocked;
-  work(ExitStop().get_token());
 }
+
+uint64_t CurrentCall() { return current_call; }
+
+uint64_t TakeFailedCall() { return std::exchange(failed_call, 0); }
 
 void EndAtExit(const std::shared_ptr<EndsAtExit>& member) {
   Registry& registry = Registry::Global();

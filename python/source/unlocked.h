@@ -5,6 +5,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <memory>
 #include <stop_token>
 
@@ -65,6 +66,10 @@ bool IsMainThread();
 /// that runs Python: so the main thread hands work that may take long to a helper, and looks for
 /// signals while it waits. Work on other threads, and what is short, runs where it is.
 void RunUnlocked(bool may_be_long, FunctionRef<void(const std::stop_token&)> work);
+/// The number of the RunUnlocked whose work this thread does; 0 where it does none.
+uint64_t CurrentCall();
+/// The number of the RunUnlocked that threw on this thread, asked for once; else 0.
+uint64_t TakeFailedCall();
 
 /// Something that ends before the interpreter does: the thread of an engine.
 class EndsAtExit {

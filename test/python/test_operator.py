@@ -57,6 +57,7 @@ class RaisesTogether:
     """Raises what its input says, when all threads of a test are there."""
 
     barrier: threading.Barrier
+    what: list
 
     def __init__(self, params, weights):
         pass
@@ -65,9 +66,7 @@ class RaisesTogether:
         number = int(x[0])
         RaisesTogether.barrier.wait(60)
         time.sleep(0.3)  # meanwhile the test takes Python's lock: all wait for it then
-        if number % 8 == 7:
-            raise KeyboardInterrupt(number)
-        raise KeyError(number)
+        raise RaisesTogether.what[number]
 
 
 class Infers:
@@ -173,9 +172,12 @@ def test_what_ends_the_program_comes_as_it_is(kind):
         assert error.value is Raises.what
 
 
-def test_each_of_many_threads_gets_what_its_own_operator_raised():
-    # Of these one text is often the beginning of another: "KeyError: 1" and "KeyError: 12".
+@pytest.mark.parametrize("same", [False, True])
+def test_each_of_many_threads_gets_what_its_own_operator_raised(same):
+    # Of these one text is often the beginning of another, "KeyError: 1" and "KeyError: 12", or all are the same.
     net, count = oort.load(chain(["test.RaisesTogether r 1 1 a b"]), threads=1), 64
+    kinds = [KeyboardInterrupt if number % 8 == 7 else KeyError for number in range(count)]
+    RaisesTogether.what = [kind(0 if same else number) for number, kind in enumerate(kinds)]
     RaisesTogether.barrier = threading.Barrier(count + 1)
     raised = [None] * count
 
@@ -198,11 +200,11 @@ def test_each_of_many_threads_gets_what_its_own_operator_raised():
     finally:
         sys.setswitchinterval(interval)
     for number, error in enumerate(raised):
-        if number % 8 == 7:
-            assert isinstance(error, KeyboardInterrupt) and error.args == (number,)
+        if kinds[number] is KeyboardInterrupt:
+            assert error is RaisesTogether.what[number]
         else:
             assert isinstance(error, oort.InvalidArgument), repr(error)
-            assert isinstance(error.__cause__, KeyError) and error.__cause__.args == (number,)
+            assert error.__cause__ is RaisesTogether.what[number]
 
 
 def test_memory_that_an_operator_lacks_is_out_of_memory():
