@@ -224,13 +224,10 @@ OORT_LAYERS(expert_mixture) {
       "rows of weight (G), weight_1 (U) and weight_2 (D) are those of all experts, one behind the "
       "other. sigmoid: scores are sigmoids of the logits, and correction is added to those that "
       "experts are chosen by. groups: experts are chosen from the best groups_used of these. "
-      "factor: of the weights. scales_inputs: these scale inputs of experts, not what they give. "
-      "limit: both products are held to it, and become g sigmoid(1.702 g) (u + 1). One rank has "
-      "the experts from first_expert on, of all_experts that a router knows; with sum=False it "
-      "gives what each of them makes of each of its tokens, one row behind the other in the order "
-      "of the experts, and zeros up to tokens times used rows. on_host: a GPU leaves it to the "
-      "CPU, "
-      "as it has no memory for the weights");
+      "factor: of the weights. scales_inputs: these scale inputs. limit: both products are held to "
+      "it, and become g sigmoid(1.702 g) (u + 1). One rank has the experts from first_expert on, "
+      "of all_experts; with sum=False it gives what each makes of its tokens, in the order of the "
+      "experts, and zeros up to tokens times used rows. on_host: a GPU leaves it to the CPU");
   schema.Tensor("input", kF32Only).Tensor("router", kF32Only).OptionalTensor("addend", kF32Only);
   schema.Int("in_features").AtLeast(1).Int("intermediate").AtLeast(1);
   schema.Int("experts").AtLeast(1).Float("limit", 0.0).AtLeast(0);
