@@ -11,10 +11,10 @@
 namespace oort {
 namespace {
 
-constexpr int kWarps = 4, kQueriesPerWarp = 4;
-constexpr int kBlockQueries = kWarps * kQueriesPerWarp;
+constexpr int kWarps = 4;
 constexpr int kTileKeys = 32;
-constexpr int kLaneColumns = static_cast<int>(kDeviceAttentionWidth) / 32;
+/// About two for each multiprocessor of a large GPU: with fewer a block takes fewer queries.
+constexpr int64_t kEnoughBlocks = 256;
 constexpr int64_t kMatricesAtOnce = 256;
 
 /// The addresses of the matrices are passed by value, because a recorded CUDA graph must not read
@@ -55,11 +55,25 @@ __device__ float Masked(const AttentionBatch<T>& b, int matrix, int query, int k
   return score;
 }
 
+/// Rows of `columns` elements from `from`, `step` apart, as numbers in shared memory whose rows are
+/// `pitch` apart; zeros behind the last of `rows`. Warps take turns.
+template <int kRows, typename T>
+__device__ void FetchRows(const T* from, int64_t step, int rows, int columns, float scale,
+                          float* to, int pitch) {
+  const int lane = threadIdx.x % 32;
+  for (int row = threadIdx.x / 32; row < kRows; row += kWarps) {
+    for (int i = lane; i < columns; i += 32) {
+      to[row * pitch + i] = row < rows ? cuda::ToFloat(from[row * step + i]) * scale : 0.0f;
+    }
+  }
+}
+
 /// Shared memory holds queries, then keys padded by one column (against bank conflicts), then
-/// values.
-template <typename T>
+/// values. A lane has kLaneColumns columns of the values.
+template <typename T, int kQueriesPerWarp, int kLaneColumns>
 __global__ void __launch_bounds__(32 * kWarps)
     AttentionKernel(const __grid_constant__ AttentionBatch<T> b) {
+  constexpr int kBlockQueries = kWarps * kQueriesPerWarp;
   extern __shared__ float attention_memory[];
   const int key_step = b.dim + 1;
   float* const queries = attention_memory;
@@ -68,11 +82,8 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int matrix = blockIdx.y, first = blockIdx.x * kBlockQueries;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
-  const T* const q = b.q + b.q_at[matrix];
-  for (int i = threadIdx.x; i < kBlockQueries * b.dim; i += blockDim.x) {
-    const int row = first + i / b.dim;
-    queries[i] = row < b.queries ? cuda::ToFloat(q[row * b.q_row + i % b.dim]) * b.scale : 0.0f;
-  }
+  FetchRows<kBlockQueries>(b.q + b.q_at[matrix] + first * b.q_row, b.q_row, b.queries - first,
+                           b.dim, b.scale, queries, b.dim);
   float most[kQueriesPerWarp], sum[kQueriesPerWarp], result[kQueriesPerWarp][kLaneColumns] = {};
 #pragma unroll
   for (int i = 0; i < kQueriesPerWarp; ++i) {
@@ -82,25 +93,20 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int last = b.causal ? min(b.keys, first + kBlockQueries) : b.keys;
   for (int begin = 0; begin < last; begin += kTileKeys) {
     __syncthreads();
-    for (int i = threadIdx.x; i < kTileKeys * b.dim; i += blockDim.x) {
-      const int row = i / b.dim, key = begin + row;
-      keys[row * key_step + i % b.dim] =
-          key < b.keys ? cuda::ToFloat(b.k[b.k_at[matrix] + key * b.k_row + i % b.dim]) : 0.0f;
-    }
-    for (int i = threadIdx.x; i < kTileKeys * b.value_dim; i += blockDim.x) {
-      const int key = begin + i / b.value_dim;
-      values[i] = key < b.keys
-                      ? cuda::ToFloat(b.v[b.v_at[matrix] + key * b.v_row + i % b.value_dim])
-                      : 0.0f;
-    }
+    FetchRows<kTileKeys>(b.k + b.k_at[matrix] + begin * b.k_row, b.k_row, b.keys - begin, b.dim, 1,
+                         keys, key_step);
+    FetchRows<kTileKeys>(b.v + b.v_at[matrix] + begin * b.v_row, b.v_row, b.keys - begin,
+                         b.value_dim, 1, values, b.value_dim);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kQueriesPerWarp; ++i) {
       const int local = warp * kQueriesPerWarp + i, query = first + local, key = begin + lane;
       if (query >= b.queries) continue;  // the same for the whole warp
       float score = 0;
-      for (int d = 0; d < b.dim; ++d)
+#pragma unroll 8
+      for (int d = 0; d < b.dim; ++d) {
         score += queries[local * b.dim + d] * keys[lane * key_step + d];
+      }
       const bool seen = key < b.keys && (!b.causal || key <= query);
       score = seen ? Masked(b, matrix, query, key, score) : -INFINITY;
       const float next = WarpMax(score);
@@ -112,9 +118,9 @@ __global__ void __launch_bounds__(32 * kWarps)
       sum[i] = sum[i] * keep + WarpSum(weight);
 #pragma unroll
       for (int c = 0; c < kLaneColumns; ++c) result[i][c] *= keep;
+#pragma unroll 8
       for (int j = 0; j < kTileKeys; ++j) {
         const float share = __shfl_sync(0xffffffffu, weight, j);
-        if (share == 0) continue;
 #pragma unroll
         for (int c = 0; c < kLaneColumns; ++c) {
           const int column = c * 32 + lane;
@@ -158,6 +164,24 @@ void FillOffsets(const ScratchVector<int64_t>& from, int64_t first, int64_t coun
   std::copy_n(from.begin() + first, count, to);
 }
 
+template <int kQueriesPerWarp, int kLaneColumns, typename T>
+void LaunchAttention(cuda::Stream& stream, const AttentionBatch<T>& batch, int64_t matrices) {
+  constexpr int kBlockQueries = kWarps * kQueriesPerWarp;
+  const size_t floats = static_cast<size_t>(kBlockQueries * batch.dim +
+                                            kTileKeys * (batch.dim + 1 + batch.value_dim));
+  const dim3 blocks(cuda::BlocksFor(batch.queries, kBlockQueries), static_cast<unsigned>(matrices));
+  cuda::Launch(stream, {blocks, dim3(32 * kWarps), floats * sizeof(float)},
+               &AttentionKernel<T, kQueriesPerWarp, kLaneColumns>, batch);
+}
+
+template <int kQueriesPerWarp, typename T>
+void LaunchForWidth(cuda::Stream& stream, const AttentionBatch<T>& batch, int64_t matrices) {
+  if (batch.value_dim <= 64) return LaunchAttention<kQueriesPerWarp, 2>(stream, batch, matrices);
+  if (batch.value_dim <= 128) return LaunchAttention<kQueriesPerWarp, 4>(stream, batch, matrices);
+  constexpr int kMost = static_cast<int>(kDeviceAttentionWidth) / 32;
+  LaunchAttention<kQueriesPerWarp, kMost>(stream, batch, matrices);
+}
+
 }  // namespace
 
 template <typename T>
@@ -191,10 +215,8 @@ void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<T>& problem)
     batch.mask_row = mask->row;
     batch.mask_column = mask->column;
   }
-  const size_t floats = static_cast<size_t>(kBlockQueries * batch.dim +
-                                            kTileKeys * (batch.dim + 1 + batch.value_dim));
-  const unsigned tiles =
-      static_cast<unsigned>((problem.queries + kBlockQueries - 1) / kBlockQueries);
+  constexpr int kMany = 4;
+  const int64_t large_blocks = (problem.queries + kWarps * kMany - 1) / (kWarps * kMany);
   for (int64_t first = 0; first < problem.count; first += kMatricesAtOnce) {
     const int64_t count = std::min(kMatricesAtOnce, problem.count - first);
     FillOffsets(problem.q.offsets, first, count, batch.q_at);
@@ -202,10 +224,11 @@ void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<T>& problem)
     FillOffsets(problem.v.offsets, first, count, batch.v_at);
     FillOffsets(problem.output_offsets, first, count, batch.output_at);
     if (mask != nullptr) FillOffsets(mask->offsets, first, count, batch.mask_at);
-    cuda::Launch(
-        stream,
-        {dim3(tiles, static_cast<unsigned>(count)), dim3(32 * kWarps), floats * sizeof(float)},
-        &AttentionKernel<Element>, batch);
+    if (large_blocks * count >= kEnoughBlocks) {
+      LaunchForWidth<kMany>(stream, batch, count);
+    } else {
+      LaunchForWidth<1>(stream, batch, count);
+    }
   }
 }
 
