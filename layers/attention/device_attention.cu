@@ -56,15 +56,22 @@ __device__ float Masked(const AttentionBatch<T>& b, int matrix, int query, int k
 }
 
 /// Rows of `columns` elements from `from`, `step` apart, as numbers in shared memory whose rows are
-/// `pitch` apart; zeros behind the last of `rows`. Warps take turns.
+/// `pitch` apart; zeros behind the last of `rows`. Warps take turns. All loads of a lane's column
+/// are under way at once.
 template <int kRows, typename T>
 __device__ void FetchRows(const T* from, int64_t step, int rows, int columns, float scale,
                           float* to, int pitch) {
-  const int lane = threadIdx.x % 32;
-  for (int row = threadIdx.x / 32; row < kRows; row += kWarps) {
-    for (int i = lane; i < columns; i += 32) {
-      to[row * pitch + i] = row < rows ? cuda::ToFloat(from[row * step + i]) * scale : 0.0f;
+  constexpr int kEach = kRows / kWarps;
+  const int warp = threadIdx.x / 32;
+  for (int i = threadIdx.x % 32; i < columns; i += 32) {
+    float values[kEach];
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int row = k * kWarps + warp;
+      values[k] = row < rows ? cuda::ToFloat(from[row * step + i]) * scale : 0.0f;
     }
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) to[(k * kWarps + warp) * pitch + i] = values[k];
   }
 }
 
