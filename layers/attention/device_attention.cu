@@ -189,10 +189,8 @@ void LaunchForWidth(cuda::Stream& stream, const AttentionBatch<T>& batch, int64_
   LaunchAttention<kQueriesPerWarp, kMost>(stream, batch, matrices);
 }
 
-}  // namespace
-
 template <typename T>
-void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<T>& problem) {
+void Run(cuda::Stream& stream, const AttentionProblem<T>& problem) {
   if (problem.count == 0 || problem.queries == 0 || problem.value_dim == 0) return;
   if (problem.queries > INT32_MAX || problem.keys > INT32_MAX) {
     throw Error(ErrorCode::kUnsupported, "sequences are too long for the GPU");
@@ -239,8 +237,16 @@ void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<T>& problem)
   }
 }
 
-template void AttentionOnDevice(cuda::Stream&, const AttentionProblem<float>&);
-template void AttentionOnDevice(cuda::Stream&, const AttentionProblem<Half>&);
-template void AttentionOnDevice(cuda::Stream&, const AttentionProblem<BFloat16>&);
+}  // namespace
+
+void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<float>& problem) {
+  Run(stream, problem);
+}
+void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<Half>& problem) {
+  Run(stream, problem);
+}
+void AttentionOnDevice(cuda::Stream& stream, const AttentionProblem<BFloat16>& problem) {
+  Run(stream, problem);
+}
 
 }  // namespace oort

@@ -9,9 +9,10 @@ namespace oort {
 /// Widest heads that the kernel takes.
 inline constexpr int64_t kDeviceAttentionWidth = 256;
 
-/// RunAttention for problems without `weights` and with one mask at most, all on the GPU. T is
-/// float, Half or BFloat16; scores and sums are f32.
-template <typename T>
-void AttentionOnDevice(cuda::Stream&, const AttentionProblem<T>&) OORT_CUDA_ONLY;
+/// RunAttention for problems without `weights` and with one mask at most, all on the GPU. Scores
+/// and sums are f32.
+void AttentionOnDevice(cuda::Stream&, const AttentionProblem<float>&) OORT_CUDA_ONLY;
+void AttentionOnDevice(cuda::Stream&, const AttentionProblem<Half>&) OORT_CUDA_ONLY;
+void AttentionOnDevice(cuda::Stream&, const AttentionProblem<BFloat16>&) OORT_CUDA_ONLY;
 
 }  // namespace oort
