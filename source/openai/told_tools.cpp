@@ -34,7 +34,10 @@ std::string TextOf(const Json& tools) {
 
 // Content is a text, parts of one, or null.
 
-bool IsEmpty(const Json& content) { return content.is_null() || content == ""; }
+bool IsEmpty(const Json& content) {
+  return content.is_null() ||
+         (content.is_string() && content.get_ref<const std::string&>().empty());
+}
 
 bool IsText(const Json& part) { return part.value("type", "") == "text"; }
 
