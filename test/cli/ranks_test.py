@@ -151,7 +151,8 @@ class MpiTest(LanguageCase):
             self.assertEqual(json.loads(out)["token_ids"], alone["token_ids"])  # printed once: it is one JSON
 
     def test_every_family_has_the_bits_of_one(self):
-        for number, file in enumerate(sorted(TINY.glob("*.gguf"))):
+        files = [file for file in sorted(TINY.glob("*.gguf")) if not file.stem.startswith("mamba")]  # they are refused
+        for number, file in enumerate(files):
             ranks = 2 + number % 3
             ask = ["generate", file, "--raw", "--prompt", "the cat", "--max-tokens", 6, "--ignore-end", "--exact"]
             ask += ["--logprobs", 2]

@@ -107,14 +107,15 @@ class DeployTest(unittest.TestCase):
     def test_nginx_while_servers_begin_anew(self):
         """One server after the other is told to end, and begins anew. Who asks meanwhile notices nothing of it."""
         with contextlib.ExitStack() as stack:
-            servers = [stack.enter_context(Server(port=free_port())) for _ in range(2)]
+            # Nobody reads their lines meanwhile: a full pipe would hold them up.
+            servers = [stack.enter_context(Server("--quiet", port=free_port())) for _ in range(2)]
             nginx = stack.enter_context(Nginx(*(server.url for server in servers)))
             asking = stack.enter_context(Asking(nginx))
             for i, server in enumerate(servers):
                 asking.wait_for_more(16)
                 self.assertEqual(server.stop(), 0)
                 asking.wait_for_more(16)
-                servers[i] = stack.enter_context(Server(port=address(server.url)[1]))
+                servers[i] = stack.enter_context(Server("--quiet", port=address(server.url)[1]))
                 wait_for(lambda url=server.url: metric(url, "oort:request_success_total") >= 8)
             # What belongs together is together again.
 
