@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/device.h"
 #include "cuda/memory.h"
-#include "graph/graph_builder.h"
-#include "oort/testing.h"
+#include "test/cuda/operators_on_gpu.h"
 
 namespace oort {
 namespace {
@@ -17,67 +15,7 @@ using testing::RandomTensor;
 using testing::RangeTensor;
 using testing::Tolerance;
 
-class CudaOperators : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string reason;
-    if (cuda::Devices(&reason).empty()) GTEST_SKIP() << reason;
-  }
-
-  /// `op` is the type and the parameters; attributes are filled with random numbers.
-  static Graph MakeGraph(const std::string& type, const std::string& params,
-                         const std::vector<Tensor>& inputs, int outputs,
-                         const std::map<std::string, Tensor>& attributes) {
-    std::string lines, names;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const std::string number = std::to_string(i);
-      lines += "pnnx.Input pnnx_input_" + number + " 0 1 x" + number + "\n";
-      names += " x" + number;
-    }
-    for (int i = 0; i < outputs; ++i) names += " y" + std::to_string(i);
-    lines += type + " op " + std::to_string(inputs.size()) + " " + std::to_string(outputs) + names +
-             (params.empty() ? "" : " " + params) + "\n";
-    for (int i = 0; i < outputs; ++i) {
-      const std::string number = std::to_string(i);
-      lines += "pnnx.Output pnnx_output_" + number + " 1 0 y" + number + "\n";
-    }
-    Graph graph = GraphFromText(lines);
-    for (Operator& op : graph.operators) {
-      if (op.name == "op") op.attributes = attributes;
-    }
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      Operand& operand =
-          graph.operands[static_cast<size_t>(graph.FindOperand("x" + std::to_string(i)))];
-      operand.dtype = inputs[i].dtype();
-      operand.has_shape = true;
-      operand.shape = inputs[i].shape();
-    }
-    return graph;
-  }
-
-  static void ExpectSame(const std::string& type, const std::string& params,
-                         const std::vector<Tensor>& inputs, int outputs = 1,
-                         const std::map<std::string, Tensor>& attributes = {},
-                         Tolerance tolerance = {}) {
-    SCOPED_TRACE(type + " " + params + " " + inputs[0].ToString());
-    const Graph graph = MakeGraph(type, params, inputs, outputs, attributes);
-    const auto on_host = RuntimeGraph::Build(graph);
-    LoadOptions options;
-    options.device = Device::Cuda(0);
-    const auto on_device = RuntimeGraph::Build(graph, options);
-    for (const NodeReport& node : on_device->Plan(inputs).nodes) {
-      EXPECT_EQ(node.fallback, "") << node.type;
-    }
-    Session host(on_host), device(on_device);
-    const std::vector<Tensor> want = host.Forward(inputs);
-    // Step by step, recorded, and replayed.
-    for (int run = 0; run < 3; ++run) {
-      const std::vector<Tensor> got = device.Forward(inputs);
-      ASSERT_EQ(got.size(), want.size());
-      for (size_t i = 0; i < got.size(); ++i) testing::ExpectNear(got[i], want[i], tolerance);
-    }
-  }
-};
+class CudaOperators : public OperatorsOnGpu {};
 
 constexpr DType kManyDTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kI32,
                                  DType::kI64, DType::kU8,  DType::kI8,   DType::kI16, DType::kBool};
@@ -297,26 +235,6 @@ TEST_F(CudaOperators, Products) {
              {1e-4, 1e-4});
 }
 
-TEST_F(CudaOperators, Attention) {
-  const auto random = [](Shape shape, uint64_t seed) {
-    return RandomTensor(DType::kF32, shape, seed, -1, 1);
-  };
-  for (int64_t length : {1, 7, 33, 100}) {
-    const Tensor q = random({2, 3, length, 40}, 1), k = random({2, 3, 50, 40}, 2);
-    const Tensor v = random({2, 3, 50, 24}, 3);
-    ExpectSame("F.scaled_dot_product_attention", "", {q, k, v});
-    ExpectSame("F.scaled_dot_product_attention", "is_causal=True", {q, k, v});
-    ExpectSame("F.scaled_dot_product_attention", "", {q, k, v, random({length, 50}, 4)});
-    ExpectSame("F.scaled_dot_product_attention", "",
-               {q, k, v, RandomTensor(DType::kBool, {2, 1, length, 50}, 5)});
-  }
-  const Tensor q = random({2, 9, 4, 16}, 1), k = random({2, 11, 4, 16}, 2);
-  ExpectSame("oort.Attention",
-             "query_heads_last=True key_heads_last=True value_heads_last=True "
-             "output_heads_last=True rank=4",
-             {q, k, random({2, 11, 4, 16}, 3)});
-}
-
 TEST_F(CudaOperators, Indexing) {
   const Tensor index = Tensor::From<int64_t>({4, 0, 2, 2, 1}, {5});
   for (DType dtype : {DType::kF32, DType::kF16, DType::kI64, DType::kU8}) {
@@ -392,111 +310,6 @@ TEST_F(CudaOperators, Recurrent) {
   ExpectSame("nn.LSTM", "input_size=5 hidden_size=6 proj_size=4 bias=False",
              {random({3, 2, 5}, 1), random({1, 2, 4}, 2), random({1, 2, 6}, 3)}, 3, projected,
              {1e-5, 1e-5});
-}
-
-TEST_F(CudaOperators, MultiheadAttention) {
-  const auto random = [](Shape shape, uint64_t seed) {
-    return RandomTensor(DType::kF32, shape, seed, -0.5, 0.5);
-  };
-  const std::map<std::string, Tensor> weights = {{"in_proj_weight", random({72, 24}, 1)},
-                                                 {"in_proj_bias", random({72}, 2)},
-                                                 {"out_proj.weight", random({24, 24}, 3)},
-                                                 {"out_proj.bias", random({24}, 4)}};
-  const Tolerance tolerance = {1e-5, 1e-5};
-  for (const char* first : {"True", "False"}) {
-    const std::string params = std::string("num_heads=3 batch_first=") + first;
-    for (int outputs : {1, 2}) {
-      ExpectSame("nn.MultiheadAttention", params, {random({5, 5, 24}, 5)}, outputs, weights,
-                 tolerance);
-      ExpectSame("nn.MultiheadAttention", params,
-                 {random({4, 6, 24}, 5), random({4, 6, 24}, 6), random({4, 6, 24}, 7)}, outputs,
-                 weights, tolerance);
-    }
-  }
-  ExpectSame("nn.MultiheadAttention", "num_heads=2 batch_first=True", {random({9, 24}, 5)}, 1,
-             weights, tolerance);
-  ExpectSame("nn.MultiheadAttention", "num_heads=2 batch_first=True $attn_mask=x1",
-             {random({2, 7, 24}, 5), random({7, 7}, 6)}, 1, weights, tolerance);
-}
-
-TEST_F(CudaOperators, JointAttention) {
-  for (const Shape& shape :
-       {Shape{50, 72}, Shape{2, 33, 72}, Shape{2, 3, 7, 768}, Shape{0, 5, 72}}) {
-    ExpectSame("oort.JointAttention", "heads=4", {RandomTensor(DType::kF32, shape, 1, -1, 1)});
-  }
-}
-
-TEST_F(CudaOperators, AttentionIn16Bits) {
-  const auto random = [](DType dtype, Shape shape, uint64_t seed) {
-    return RandomTensor(dtype, shape, seed, -1, 1);
-  };
-  for (const DType dtype : {DType::kF16, DType::kBF16}) {
-    const Tolerance tolerance = {dtype == DType::kF16 ? 2e-3 : 2e-2, 0};
-    const Tensor q = random(dtype, {2, 3, 33, 40}, 1), k = random(dtype, {2, 3, 50, 40}, 2);
-    const Tensor v = random(dtype, {2, 3, 50, 24}, 3);
-    ExpectSame("F.scaled_dot_product_attention", "", {q, k, v}, 1, {}, tolerance);
-    ExpectSame("F.scaled_dot_product_attention", "is_causal=True", {q, k, v}, 1, {}, tolerance);
-    ExpectSame("F.scaled_dot_product_attention", "", {q, k, v, random(dtype, {33, 50}, 4)}, 1, {},
-               tolerance);
-    ExpectSame("oort.JointAttention", "heads=4", {random(dtype, {2, 50, 72}, 5)}, 1, {}, tolerance);
-  }
-}
-
-TEST_F(CudaOperators, AttentionWithAMaskOfAnotherDTypeRunsOnTheHost) {
-  const Tensor q = RandomTensor(DType::kF16, {2, 3, 40}, 1, -1, 1);
-  const Tensor mask = RandomTensor(DType::kF32, {3, 3}, 2, -1, 1);
-  const Graph graph = MakeGraph("F.scaled_dot_product_attention", "", {q, q, q, mask}, 1, {});
-  LoadOptions options;
-  options.device = Device::Cuda(0);
-  const Tensor got = Session(RuntimeGraph::Build(graph, options)).Forward({q, q, q, mask})[0];
-  const Tensor want = Session(RuntimeGraph::Build(graph)).Forward({q, q, q, mask})[0];
-  testing::ExpectNear(got, want, {0, 0});
-}
-
-TEST_F(CudaOperators, MultiheadAttentionIn16Bits) {
-  const auto random = [](Shape shape, uint64_t seed, double most) {
-    return RandomTensor(DType::kF32, shape, seed, -most, most);
-  };
-  const std::map<std::string, Tensor> weights = {{"in_proj_weight", random({192, 64}, 1, 0.2)},
-                                                 {"in_proj_bias", random({192}, 2, 0.2)},
-                                                 {"out_proj.weight", random({64, 64}, 3, 0.2)},
-                                                 {"out_proj.bias", random({64}, 4, 0.2)}};
-  const Tensor input = random({3, 50, 64}, 5, 1);
-  const Graph graph =
-      MakeGraph("nn.MultiheadAttention", "num_heads=4 batch_first=True", {input}, 1, weights);
-  const Tensor want = Session(RuntimeGraph::Build(graph)).Forward({input})[0];
-  for (const Precision precision : {Precision::kF16, Precision::kBF16}) {
-    LoadOptions options;
-    options.device = Device::Cuda(0);
-    options.precision = precision;
-    const auto built = RuntimeGraph::Build(graph, options);
-    Session session(built);
-    for (int run = 0; run < 4; ++run) {  // the third replays what was recorded
-      const double most = precision == Precision::kF16 ? 4e-3 : 3e-2;
-      testing::ExpectNear(session.Forward({input})[0], want, {most, 0});
-    }
-    for (const Operator& op : built->graph().operators) {
-      EXPECT_NE(op.type, "nn.MultiheadAttention");
-    }
-  }
-}
-
-TEST_F(CudaOperators, MultiheadAttentionKeepsNoWeightsOnTheHost) {
-  const std::map<std::string, Tensor> weights = {
-      {"in_proj_weight", RandomTensor(DType::kF32, {768, 256}, 1)},
-      {"out_proj.weight", RandomTensor(DType::kF32, {256, 256}, 2)}};
-  const Graph graph = MakeGraph("nn.MultiheadAttention", "num_heads=4 batch_first=True",
-                                {RandomTensor(DType::kF32, {2, 7, 256}, 3)}, 1, weights);
-  LoadOptions options;
-  options.device = Device::Cuda(0);
-  const auto built = RuntimeGraph::Build(graph, options);
-  for (const Operator& op : built->graph().operators) {
-    for (const auto& [name, tensor] : op.attributes) EXPECT_FALSE(tensor.has_data()) << name;
-  }
-  for (const auto& [name, tensor] : weights) {
-    // Those of the graph and of this test; the layer has none.
-    EXPECT_LE(tensor.buffer().use_count(), 2) << name;
-  }
 }
 
 TEST_F(CudaOperators, PaddedConvolutions) {
