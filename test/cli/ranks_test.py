@@ -151,13 +151,16 @@ class MpiTest(LanguageCase):
             self.assertEqual(json.loads(out)["token_ids"], alone["token_ids"])  # printed once: it is one JSON
 
     def test_every_family_has_the_bits_of_one(self):
-        files = [file for file in sorted(TINY.glob("*.gguf")) if not file.stem.startswith("mamba")]  # they are refused
-        for number, file in enumerate(files):
+        for number, file in enumerate(sorted(TINY.glob("*.gguf"))):
             ranks = 2 + number % 3
             ask = ["generate", file, "--raw", "--prompt", "the cat", "--max-tokens", 6, "--ignore-end", "--exact"]
             ask += ["--logprobs", 2]
             alone = self.json(*ask)
             code, out, error = self.finish(self.start("-n", ranks, OORT, *ask, "--split", "exact", "--json"))
+            if file.stem.startswith("mamba"):  # ranks have no states of sequences yet
+                self.assertEqual(code, 1)
+                self.assertIn("whose layers keep a state of each sequence in place of keys and values", error)
+                continue
             self.assertEqual(code, 0, error)
             together = json.loads(out)
             self.assertEqual(together["token_ids"], alone["token_ids"], f"{file.stem} on {ranks} ranks")
