@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Attention that computes in f32, in the manner of FlashAttention (Dao et al. 2022): a thread block
-// takes a few queries and walks over tiles of keys with an online softmax.
+// takes a few queries and walks over tiles of keys with an online softmax. For f32, and for what
+// the tensor cores' kernel (device_attention_tiles.cu) does not take.
 #include "layers/attention/device_attention.h"
 
 #include <algorithm>
 
+#include "cuda/elements.h"
 #include "cuda/epilogue.cuh"
 #include "cuda/launch.h"
+#include "layers/attention/device_attention_tiles.h"
 
 namespace oort {
 namespace {
@@ -152,20 +155,6 @@ __global__ void __launch_bounds__(32 * kWarps)
   }
 }
 
-/// What CUDA calls an element.
-template <typename T>
-struct ElementOf {
-  using Type = float;
-};
-template <>
-struct ElementOf<Half> {
-  using Type = __half;
-};
-template <>
-struct ElementOf<BFloat16> {
-  using Type = __nv_bfloat16;
-};
-
 void FillOffsets(const ScratchVector<int64_t>& from, int64_t first, int64_t count, int64_t* to) {
   if (from.empty()) return;
   std::copy_n(from.begin() + first, count, to);
@@ -195,7 +184,10 @@ void Run(cuda::Stream& stream, const AttentionProblem<T>& problem) {
   if (problem.queries > INT32_MAX || problem.keys > INT32_MAX) {
     throw Error(ErrorCode::kUnsupported, "sequences are too long for the GPU");
   }
-  using Element = typename ElementOf<T>::Type;
+  if constexpr (!std::is_same_v<T, float>) {
+    if (AttentionByTiles(stream, problem)) return;
+  }
+  using Element = typename cuda::ElementOf<T>::Type;
   const auto on_device = [](const T* data) { return reinterpret_cast<const Element*>(data); };
   AttentionBatch<Element> batch{};
   batch.q = on_device(problem.q.data);

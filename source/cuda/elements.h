@@ -13,6 +13,20 @@
 
 namespace oort::cuda {
 
+/// What CUDA calls an element.
+template <typename T>
+struct ElementOf {
+  using Type = T;
+};
+template <>
+struct ElementOf<Half> {
+  using Type = __half;
+};
+template <>
+struct ElementOf<BFloat16> {
+  using Type = __nv_bfloat16;
+};
+
 template <typename T>
 struct ElementTag {
   using Type = T;

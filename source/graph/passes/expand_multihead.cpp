@@ -2,14 +2,12 @@
 // On a GPU nn.MultiheadAttention that attends to its own input becomes a product of queries, keys
 // and values, attention and a product: operators that can compute in 16 bits, that take what stands
 // before and behind them, and that are recorded. The layer of the CPU is all of that itself.
+#include "graph/device_limits.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
 namespace oort {
 namespace {
-
-/// The GPU has no attention of wider ones (layers/attention/device_attention.h).
-constexpr int64_t kWidestHead = 256;
 
 bool IsMatrix(const Tensor* tensor, int64_t rows, int64_t columns) {
   return tensor != nullptr && IsFloatOrAbsent(tensor) && tensor->shape() == Shape{rows, columns};
@@ -43,7 +41,7 @@ int64_t WidthOf(Rewriter& rewriter, int index) {
   if (out == nullptr || out->rank() != 2 || !heads.IsInt() || heads.AsInt() < 1) return 0;
   const int64_t width = out->dim(0);
   const bool fits = width > 0 && width % heads.AsInt() == 0 &&
-                    width / heads.AsInt() <= kWidestHead && IsMatrix(out, width, width) &&
+                    width / heads.AsInt() <= kDeviceAttentionWidth && IsMatrix(out, width, width) &&
                     IsMatrix(FindAttribute(op, "in_proj_weight"), 3 * width, width) &&
                     IsAbsentOrOf(FindAttribute(op, "in_proj_bias"), 3 * width) &&
                     IsAbsentOrOf(FindAttribute(op, "out_proj.bias"), width);

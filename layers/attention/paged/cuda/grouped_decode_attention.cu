@@ -8,7 +8,7 @@
 #include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"
-#include "layers/attention/paged/cuda/attention_tiles.h"
+#include "layers/attention/paged/cuda/cached_tiles.h"
 
 namespace oort::cuda {
 namespace {
@@ -110,9 +110,9 @@ __global__ void __launch_bounds__(kThreads, 2)
     fetch(block + (kStages - 1) * kWarps, to);
     const uint32_t keys = ring + from * 2 * Shared<kDim>::kTile;
     float scores[kKeys / 8][4];
-    Score<kDim, kKeys>(queries, keys, scores);
+    Score<false, kDim, kKeys>(queries, keys, scores);
     Weigh<kDim, kKeys>(a, block * kKeys, position, scores, rows);
-    AddValues<kDim, kKeys>(scores, keys + Shared<kDim>::kTile, rows);
+    AddValues<false, kDim, kKeys>(scores, keys + Shared<kDim>::kTile, rows);
     from = from + 1 == kStages ? 0 : from + 1;
     to = to + 1 == kStages ? 0 : to + 1;
   }

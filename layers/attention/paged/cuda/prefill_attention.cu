@@ -6,7 +6,7 @@
 #include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"
-#include "layers/attention/paged/cuda/attention_tiles.h"
+#include "layers/attention/paged/cuda/cached_tiles.h"
 
 namespace oort::cuda {
 namespace {
@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(kThreads) PromptKernel(const __grid_constant__
     __syncthreads();
     const uint32_t keys = base + static_cast<uint32_t>(tile % 2) * 2 * kTileBytes;
     float scores[kKeys / 8][4];
-    Score<kDim, kKeys>(queries, keys, scores);
+    Score<false, kDim, kKeys>(queries, keys, scores);
     Weigh<kDim, kKeys>(a, tile * kKeys, position, scores, rows);
-    AddValues<kDim, kKeys>(scores, keys + kTileBytes, rows);
+    AddValues<false, kDim, kKeys>(scores, keys + kTileBytes, rows);
     __syncthreads();
   }
 #pragma unroll
