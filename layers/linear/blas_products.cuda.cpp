@@ -7,6 +7,7 @@
 #include "cuda/memory.h"
 #include "layers/epilogue.h"
 #include "layers/expression/engine.h"
+#include "layers/linear/device_activation.h"
 #include "layers/linear/device_product.h"
 #include "layers/linear/linear_shapes.h"
 #include "layers/linear/product.h"
@@ -190,7 +191,9 @@ class CudaLinear final : public LinearLayer {
     if (args.Has(addend_) && (!fused || product.k == 0)) {
       Apply(context, add_, output, args.tensor(addend_));
     }
-    if (activation_) Apply(context, *activation_, output, output);
+    if (activation_ && !ActivateOnDevice(*context.stream(), spec_, output)) {
+      Apply(context, *activation_, output, output);
+    }
   }
 
   bool Packs(int argument) const override {

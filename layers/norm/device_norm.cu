@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "layers/norm/device_norm.h"
 
+#include <type_traits>
+
 #include "cuda/elements.h"
+#include "cuda/epilogue.cuh"
 #include "cuda/launch.h"
 
 namespace oort {
@@ -40,6 +43,71 @@ __global__ void NormRowsKernel(const T* x, T* y, NormRows shape, const W* weight
   }
 }
 
+constexpr int kRowPiece = 8;    // elements that a lane loads at once
+constexpr int kRowPieces = 4;   // pieces of a lane
+constexpr int kRowsAtOnce = 2;  // of a thread block
+constexpr int64_t kWarpRow = kRowPieces * 32 * kRowPiece;
+
+__device__ __forceinline__ float SumOfWarp(float value) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
+  return value;
+}
+
+/// A warp computes a row that fits into its registers, so that it is read once. One weight for each
+/// element of a row.
+template <typename T>
+__global__ void __launch_bounds__(32 * kRowsAtOnce)
+    NormShortRowsKernel(const T* x, T* y, NormRows shape, const float* weight, const float* bias) {
+  const int64_t row = int64_t{blockIdx.x} * kRowsAtOnce + threadIdx.x / 32;
+  if (row >= shape.rows) return;
+  const int lane = threadIdx.x % 32, count = static_cast<int>(shape.count);
+  x += row * shape.count;
+  y += row * shape.count;
+  float values[kRowPieces][kRowPiece] = {};
+#pragma unroll
+  for (int i = 0; i < kRowPieces; ++i) {
+    const int first = (i * 32 + lane) * kRowPiece;
+    if (first < count) cuda::LoadFloats(values[i], x + first);
+  }
+  float mean = 0;
+  if (!shape.rms) {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kRowPieces; ++i) {
+#pragma unroll
+      for (float value : values[i]) sum += value;
+    }
+    mean = SumOfWarp(sum) / static_cast<float>(count);
+  }
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < kRowPieces; ++i) {
+    if ((i * 32 + lane) * kRowPiece >= count) continue;
+#pragma unroll
+    for (float value : values[i]) squares += (value - mean) * (value - mean);
+  }
+  squares = SumOfWarp(squares);
+  const float scale =
+      1.0f / sqrtf(squares / static_cast<float>(count) + static_cast<float>(shape.eps));
+#pragma unroll
+  for (int i = 0; i < kRowPieces; ++i) {
+    const int first = (i * 32 + lane) * kRowPiece;
+    if (first >= count) continue;
+    float weights[kRowPiece], biases[kRowPiece];
+    if (weight != nullptr) cuda::LoadFloats(weights, weight + first);
+    if (bias != nullptr) cuda::LoadFloats(biases, bias + first);
+#pragma unroll
+    for (int k = 0; k < kRowPiece; ++k) {
+      float value = (values[i][k] - mean) * scale;
+      if (weight != nullptr) value *= weights[k];
+      if (bias != nullptr) value += biases[k];
+      values[i][k] = value;
+    }
+    cuda::StoreFloats(y + first, values[i]);
+  }
+}
+
 template <typename W>
 const W* WeightsOrNull(const Tensor& tensor) {
   return tensor.defined() ? reinterpret_cast<const W*>(tensor.raw()) : nullptr;
@@ -48,6 +116,19 @@ const W* WeightsOrNull(const Tensor& tensor) {
 template <typename T, typename W>
 void StartNorm(cuda::Stream& stream, const Tensor& x, Tensor& y, const NormRows& rows,
                const Tensor& weight, const Tensor& bias) {
+  if constexpr (std::is_same_v<W, float> && !std::is_same_v<T, double>) {
+    const auto begins = [](const Tensor& tensor) {
+      return tensor.defined() ? reinterpret_cast<uintptr_t>(tensor.raw()) : 0;
+    };
+    const bool aligned = (begins(x) | begins(y) | begins(weight) | begins(bias)) % 16 == 0;
+    if (aligned && rows.groups == 1 && rows.inner == 1 && rows.count <= kWarpRow &&
+        rows.count % kRowPiece == 0) {
+      const unsigned blocks = cuda::BlocksFor(rows.rows, kRowsAtOnce);
+      return cuda::Launch(stream, {dim3(blocks), dim3(32 * kRowsAtOnce)}, &NormShortRowsKernel<T>,
+                          reinterpret_cast<const T*>(x.raw()), reinterpret_cast<T*>(y.raw()), rows,
+                          WeightsOrNull<float>(weight), WeightsOrNull<float>(bias));
+    }
+  }
   cuda::Launch(
       stream, {dim3(static_cast<unsigned>(rows.rows)), dim3(cuda::ThreadsFor(rows.count, 4, 512))},
       &NormRowsKernel<T, W>, reinterpret_cast<const T*>(x.raw()), reinterpret_cast<T*>(y.raw()),

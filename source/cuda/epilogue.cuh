@@ -15,6 +15,8 @@ __device__ inline float Clamped(float x, float low, float high) {
   return x < low ? low : (x > high ? high : x);
 }
 
+__device__ inline float Gelu(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f)); }
+
 __device__ __noinline__ inline float ActivateSlow(Activation kind, float a, float b, float x) {
   switch (kind) {
     case Activation::kClamp: return Clamped(x, a, b);
@@ -23,7 +25,7 @@ __device__ __noinline__ inline float ActivateSlow(Activation kind, float a, floa
     case Activation::kHardsigmoid: return Clamped(x + 3.0f, 0.0f, 6.0f) / 6.0f;
     case Activation::kSigmoid: return 1.0f / (1.0f + expf(-x));
     case Activation::kTanh: return tanhf(x);
-    case Activation::kGelu: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case Activation::kGelu: return Gelu(x);
     case Activation::kGeluTanh:
       return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
     case Activation::kLeakyRelu: return x < 0.0f ? a * x : x;

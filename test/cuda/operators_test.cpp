@@ -188,7 +188,7 @@ TEST_F(CudaOperators, Resizing) {
 
 TEST_F(CudaOperators, Norms) {
   for (DType dtype : kFloatDTypes) {
-    for (int64_t width : {1, 7, 64, 1000}) {
+    for (int64_t width : {1, 7, 64, 768, 1000, 1024, 1032}) {
       const Tensor x = RandomTensor(dtype, {3, 5, width}, 1, -3, 9);
       const Tensor weight = RandomTensor(dtype, {width}, 2), bias = RandomTensor(dtype, {width}, 3);
       const std::string shape = "normalized_shape=(" + std::to_string(width) + ")";
@@ -233,6 +233,17 @@ TEST_F(CudaOperators, Products) {
              {{"weight", RandomTensor(DType::kF32, {8, 16}, 2)},
               {"bias", RandomTensor(DType::kF32, {8}, 3)}},
              {1e-4, 1e-4});
+  // Many rows, so that the activation is a kernel of its own; the last of its threads has a rest.
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    const bool narrow = dtype != DType::kF32;
+    const std::vector<Tensor> inputs = {RandomTensor(dtype, {333, 32}, 1, -1, 1)};
+    for (const char* activation : {"gelu", "gelu_tanh", "silu", "leaky_relu activation_a=0.2"}) {
+      ExpectSame("oort.Linear", std::string("activation=") + activation, inputs, 1,
+                 {{"weight", RandomTensor(dtype, {37, 32}, 2, -1, 1)},
+                  {"bias", RandomTensor(dtype, {37}, 3)}},
+                 narrow ? Tolerance{2e-2, 2e-2} : Tolerance{1e-4, 1e-4});
+    }
+  }
 }
 
 TEST_F(CudaOperators, Indexing) {
