@@ -2,6 +2,7 @@
 #include "layers/norm/device_norm.h"
 
 #include "cuda/elements.h"
+#include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 
 namespace oort {
@@ -14,6 +15,8 @@ __global__ void NormRowsKernel(const T* x, T* y, NormRows shape, const W* weight
   using A = typename cuda::SumOf<T>::Type;
   __shared__ A shared[32];
   const auto add = [](A a, A b) { return a + b; };
+  cuda::WaitForPredecessor();
+  cuda::LaunchDependents();
   const int64_t row = blockIdx.x;
   x += row * shape.count;
   y += row * shape.count;
@@ -48,10 +51,12 @@ const W* WeightsOrNull(const Tensor& tensor) {
 template <typename T, typename W>
 void StartNorm(cuda::Stream& stream, const Tensor& x, Tensor& y, const NormRows& rows,
                const Tensor& weight, const Tensor& bias) {
-  cuda::Launch(
-      stream, {dim3(static_cast<unsigned>(rows.rows)), dim3(cuda::ThreadsFor(rows.count, 4, 512))},
-      &NormRowsKernel<T, W>, reinterpret_cast<const T*>(x.raw()), reinterpret_cast<T*>(y.raw()),
-      rows, WeightsOrNull<W>(weight), WeightsOrNull<W>(bias));
+  // Language models have it between products that overlap.
+  const cuda::Grid grid{dim3(static_cast<unsigned>(rows.rows)),
+                        dim3(cuda::ThreadsFor(rows.count, 4, 512)), 0, true};
+  cuda::LaunchBetween(stream, grid, &NormRowsKernel<T, W>, reinterpret_cast<const T*>(x.raw()),
+                      reinterpret_cast<T*>(y.raw()), rows, WeightsOrNull<W>(weight),
+                      WeightsOrNull<W>(bias));
 }
 
 }  // namespace
