@@ -15,15 +15,6 @@ int64_t NumberFrom(const char* variable, int64_t otherwise) {
   return wanted != nullptr ? std::atoll(wanted) : otherwise;
 }
 
-void LaunchDirect(const Stream& stream, const DirectMixture& mixture, bool up) {
-  switch ((up ? mixture.up : mixture.down).weights.format) {
-    case DeviceFormat::kBf16:
-    case DeviceFormat::kF16: return experts::LaunchDirectPlain(stream, mixture, up);
-    case DeviceFormat::kInt8: return experts::LaunchDirectInt8(stream, mixture, up);
-    case DeviceFormat::kInt4: return experts::LaunchDirectInt4(stream, mixture, up);
-  }
-}
-
 }  // namespace
 
 bool TakesDirectExperts(const DirectMixture& mixture, int device) {
@@ -36,12 +27,21 @@ bool TakesDirectExperts(const DirectMixture& mixture, int device) {
   return experts::DirectSharedBytes(mixture) <= MostSharedBytes(device);
 }
 
+void LaunchDirectExperts(const Stream& stream, const DirectMixture& mixture, bool up) {
+  switch ((up ? mixture.up : mixture.down).weights.format) {
+    case DeviceFormat::kBf16:
+    case DeviceFormat::kF16: return experts::LaunchDirectPlain(stream, mixture, up);
+    case DeviceFormat::kInt8: return experts::LaunchDirectInt8(stream, mixture, up);
+    case DeviceFormat::kInt4: return experts::LaunchDirectInt4(stream, mixture, up);
+  }
+}
+
 void RunDirectExperts(const Stream& stream, DirectMixture mixture) {
   constexpr int64_t kMegabyte = int64_t{1} << 20, kAhead = 16;
   static const int64_t ahead = NumberFrom("OORT_CUDA_EXPERTS_AHEAD", kAhead) * kMegabyte;
   mixture.ahead = ahead;
-  LaunchDirect(stream, mixture, true);
-  LaunchDirect(stream, mixture, false);
+  LaunchDirectExperts(stream, mixture, true);
+  LaunchDirectExperts(stream, mixture, false);
 }
 
 }  // namespace oort::cuda

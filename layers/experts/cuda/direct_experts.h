@@ -27,6 +27,8 @@ struct DirectMixture {
 bool TakesDirectExperts(const DirectMixture& mixture, int device);
 /// OORT_CUDA_EXPERTS_AHEAD: megabytes of down weights that gate and up bring into the L2 cache.
 void RunDirectExperts(const Stream& stream, DirectMixture mixture);
+/// One of the two launches: gate and up, or down.
+void LaunchDirectExperts(const Stream& stream, const DirectMixture& mixture, bool up);
 
 namespace experts {
 
