@@ -162,7 +162,8 @@ __global__ void __launch_bounds__(kFewThreads, kDirectUpBlocks)
     DirectUpKernel(const __grid_constant__ DirectMixture m) {
   extern __shared__ __align__(16) unsigned char direct_shared[];
   __shared__ float parts[2][kFewStrips * kSplits][kStripRows];
-  __shared__ TokenExpert chosen;
+  __shared__ int chosen;
+  __shared__ float share;
   const ExpertProduct& p = m.up;
   const UpPlan plan(m, K::kStages);
   const int warp = static_cast<int>(threadIdx.x / 32), used = p.used;
@@ -173,14 +174,17 @@ __global__ void __launch_bounds__(kFewThreads, kDirectUpBlocks)
     const TokenExpert found =
         RouteWithWarp(m.step.rule, m.step.logits + token * m.step.rule.experts,
                       reinterpret_cast<float*>(direct_shared + plan.ranks));
-    if (static_cast<int>(threadIdx.x) < used && found.slot == pair % used) chosen = found;
+    if (static_cast<int>(threadIdx.x) < used && found.slot == pair % used) {
+      chosen = HeldExpert(found.expert, m.step.first, m.step.held);
+      share = found.weight;
+    }
   } else {
     SplitNumbers(m.step.x + token * m.step.columns, static_cast<int>(m.step.columns), kPlanes,
                  reinterpret_cast<__nv_bfloat16*>(direct_shared + plan.x),
                  static_cast<int>(threadIdx.x) - 32, kFewThreads - 32);
   }
   __syncthreads();
-  const int expert = HeldExpert(chosen.expert, m.step.first, m.step.held);
+  const int expert = chosen;
   if (expert >= p.held) return;  // nobody reads its row
   // Zeros fill hidden rows: whole steps of the weights behind.
   const int strips = static_cast<int>(SplitColumns(p.rows) / (kStripRows / 2));
@@ -225,8 +229,8 @@ __global__ void __launch_bounds__(kFewThreads, kDirectUpBlocks)
       const int column = (task * kFewStrips + strip) * kEach + r;
       const float* const of_strip = parts[buffer][strip * kSplits];
       if (column < SplitColumns(p.rows)) {
-        StoreHidden(p, expert, column, pair, p.scales_inputs ? chosen.weight : 1.0f,
-                    SumSplits(of_strip, r), SumSplits(of_strip, r + kEach));
+        StoreHidden(p, expert, column, pair, p.scales_inputs ? share : 1.0f, SumSplits(of_strip, r),
+                    SumSplits(of_strip, r + kEach));
       }
     }
   }
@@ -387,7 +391,7 @@ void LaunchDirectUp(const Stream& stream, const DirectMixture& m) {
   const Grid grid{
       dim3(static_cast<unsigned>(pairs), static_cast<unsigned>((tasks + rounds - 1) / rounds)),
       dim3(kFewThreads), static_cast<size_t>(shared), true};
-  constexpr size_t kDeclared = 2 * kFewStrips * kSplits * kStripRows * 4 + sizeof(TokenExpert);
+  constexpr size_t kDeclared = 2 * kFewStrips * kSplits * kStripRows * 4 + 8;
   AllowShared(DirectUpKernel<K, kPlanes>, grid.shared, kDeclared);
   LaunchBetween(stream, grid, DirectUpKernel<K, kPlanes>, m);
 }
