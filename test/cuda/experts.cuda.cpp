@@ -396,8 +396,8 @@ TEST(CudaExperts, FewTokensHaveTheBitsOfMany) {
       SCOPED_TRACE(std::string(Name(format)) + " " + std::to_string(choice));
       MixtureCase tested;
       tested.format = format;
-      tested.hidden = choice % 2 == 0 ? 600 : 60;
-      tested.intermediate = choice % 2 == 0 ? 200 : 3300;
+      tested.hidden = choice % 2 == 0 ? 608 : 64;
+      tested.intermediate = choice % 2 == 0 ? 224 : 3328;
       tested.experts = choice == 2 ? 6 : 16;
       tested.all = 16;
       tested.first = choice == 2 ? 5 : 0;
