@@ -5,6 +5,7 @@
 
 #include "cuda/elements.h"
 #include "cuda/epilogue.cuh"
+#include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 
 namespace oort {
@@ -17,6 +18,8 @@ __global__ void NormRowsKernel(const T* x, T* y, NormRows shape, const W* weight
   using A = typename cuda::SumOf<T>::Type;
   __shared__ A shared[32];
   const auto add = [](A a, A b) { return a + b; };
+  cuda::WaitForPredecessor();
+  cuda::LaunchDependents();
   const int64_t row = blockIdx.x;
   x += row * shape.count;
   y += row * shape.count;
@@ -59,6 +62,8 @@ __device__ __forceinline__ float SumOfWarp(float value) {
 template <typename T>
 __global__ void __launch_bounds__(32 * kRowsAtOnce)
     NormShortRowsKernel(const T* x, T* y, NormRows shape, const float* weight, const float* bias) {
+  cuda::WaitForPredecessor();
+  cuda::LaunchDependents();
   const int64_t row = int64_t{blockIdx.x} * kRowsAtOnce + threadIdx.x / 32;
   if (row >= shape.rows) return;
   const int lane = threadIdx.x % 32, count = static_cast<int>(shape.count);
@@ -116,6 +121,8 @@ const W* WeightsOrNull(const Tensor& tensor) {
 template <typename T, typename W>
 void StartNorm(cuda::Stream& stream, const Tensor& x, Tensor& y, const NormRows& rows,
                const Tensor& weight, const Tensor& bias) {
+  // Language models have it between products that overlap.
+  constexpr bool kOverlaps = true;
   if constexpr (std::is_same_v<W, float> && !std::is_same_v<T, double>) {
     const auto begins = [](const Tensor& tensor) {
       return tensor.defined() ? reinterpret_cast<uintptr_t>(tensor.raw()) : 0;
@@ -124,15 +131,17 @@ void StartNorm(cuda::Stream& stream, const Tensor& x, Tensor& y, const NormRows&
     if (aligned && rows.groups == 1 && rows.inner == 1 && rows.count <= kWarpRow &&
         rows.count % kRowPiece == 0) {
       const unsigned blocks = cuda::BlocksFor(rows.rows, kRowsAtOnce);
-      return cuda::Launch(stream, {dim3(blocks), dim3(32 * kRowsAtOnce)}, &NormShortRowsKernel<T>,
-                          reinterpret_cast<const T*>(x.raw()), reinterpret_cast<T*>(y.raw()), rows,
-                          WeightsOrNull<float>(weight), WeightsOrNull<float>(bias));
+      return cuda::LaunchBetween(stream, {dim3(blocks), dim3(32 * kRowsAtOnce), 0, kOverlaps},
+                                 &NormShortRowsKernel<T>, reinterpret_cast<const T*>(x.raw()),
+                                 reinterpret_cast<T*>(y.raw()), rows, WeightsOrNull<float>(weight),
+                                 WeightsOrNull<float>(bias));
     }
   }
-  cuda::Launch(
-      stream, {dim3(static_cast<unsigned>(rows.rows)), dim3(cuda::ThreadsFor(rows.count, 4, 512))},
-      &NormRowsKernel<T, W>, reinterpret_cast<const T*>(x.raw()), reinterpret_cast<T*>(y.raw()),
-      rows, WeightsOrNull<W>(weight), WeightsOrNull<W>(bias));
+  const cuda::Grid grid{dim3(static_cast<unsigned>(rows.rows)),
+                        dim3(cuda::ThreadsFor(rows.count, 4, 512)), 0, kOverlaps};
+  cuda::LaunchBetween(stream, grid, &NormRowsKernel<T, W>, reinterpret_cast<const T*>(x.raw()),
+                      reinterpret_cast<T*>(y.raw()), rows, WeightsOrNull<W>(weight),
+                      WeightsOrNull<W>(bias));
 }
 
 }  // namespace

@@ -385,6 +385,46 @@ TEST(CudaExperts, RowsAreAsAlone) {
   }
 }
 
+/// Steps of few tokens have kernels of their own, whose blocks may have one task or several, and
+/// whose warps may have no column at all.
+TEST(CudaExperts, FewTokensHaveTheBitsOfMany) {
+  OORT_SKIP_WITHOUT_GPU();
+  for (const WeightFormat format :
+       {WeightFormat::kBf16, WeightFormat::kF16, WeightFormat::kInt8, WeightFormat::kUint8,
+        WeightFormat::kInt4, WeightFormat::kUint4}) {
+    for (const int choice : {0, 1, 2, 3}) {
+      SCOPED_TRACE(std::string(Name(format)) + " " + std::to_string(choice));
+      MixtureCase tested;
+      tested.format = format;
+      tested.hidden = choice % 2 == 0 ? 608 : 64;
+      tested.intermediate = choice % 2 == 0 ? 224 : 3328;
+      tested.experts = choice == 2 ? 6 : 16;
+      tested.all = 16;
+      tested.first = choice == 2 ? 5 : 0;
+      tested.used = 4;
+      tested.addend = tested.bias = choice >= 2;
+      tested.scales_inputs = choice == 3;
+      for (const Precision precision : {Precision::kF32, Precision::kBF16}) {
+        Session session(tested.Load(Device::Cuda(0), precision));
+        constexpr int64_t kMany = 21;
+        const std::vector<Tensor> inputs = tested.Inputs(kMany);
+        const Tensor together = session.Forward(inputs)[0];
+        for (const int64_t rows : {1, 3, 4}) {
+          for (int64_t first = 0; first + rows <= kMany; first += rows) {
+            std::vector<Tensor> some;
+            for (const Tensor& input : inputs) some.push_back(input.Rows(first, first + rows));
+            const Tensor few = session.Forward(some)[0];
+            EXPECT_EQ(
+                std::memcmp(few.raw(), together.data<float>() + first * tested.hidden, few.bytes()),
+                0)
+                << rows << " rows from " << first;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(CudaExperts, StayOnTheHostWhereTheyDoNotFit) {
   OORT_SKIP_WITHOUT_GPU();
   MixtureCase tested;
