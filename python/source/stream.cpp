@@ -217,8 +217,8 @@ nb::object Stream::Take(double seconds) {
     for (auto& [answer, reader] : std::exchange(readers_, {})) {
       const AnswerDelta delta = reader.Finish();
       if (delta.content.empty() && delta.reasoning.empty()) continue;
-      list.append(nb::make_tuple("", -1, nb::none(), nb::none(), answer, delta.content,
-                                 delta.reasoning));
+      list.append(
+          nb::make_tuple("", -1, nb::none(), nb::none(), answer, delta.content, delta.reasoning));
     }
     return list.size() == 0 ? nb::none() : nb::object(list);
   }
