@@ -61,8 +61,8 @@ OORT_C_API oort_code oort_chat_add_pixels(oort_chat* chat, const uint8_t* pixels
                                           int32_t height, int32_t channels, oort_error** error);
 OORT_C_API void oort_chat_free(oort_chat* chat);
 /* The conversation by the model's own template, as tokens (oort_free) or, to look at, as text
- * (oort_free). Options: chat_template, tools, documents, template_variables, add_generation_prompt,
- * continue_final_message. */
+ * (oort_free). Options: chat_template, tools, tool_choice, documents, template_variables,
+ * add_generation_prompt, continue_final_message. */
 OORT_C_API oort_code oort_model_encode_chat(const oort_model* model, const oort_chat* chat,
                                             const oort_options* options, int32_t** tokens,
                                             size_t* count, oort_error** error);
@@ -102,7 +102,15 @@ typedef int (*oort_on_piece)(const oort_piece* piece, void* user);
 typedef struct oort_result oort_result;
 /* As option n says; those of best_of and beams are the best, best first. */
 OORT_C_API size_t oort_result_count(const oort_result* result);
+/* All that the model wrote: reasoning, and calls of tools, too. */
 OORT_C_API const char* oort_result_text(const oort_result* result, size_t answer, size_t* length);
+/* An answer to a chat taken apart, as a message for oort_chat_add_json: a JSON object with "role",
+ * "content" (null where there is none beside calls), "reasoning_content" where the model reasons,
+ * and "tool_calls" where it calls: [{"id", "type", "function": {"name", "arguments"}}], whose
+ * arguments are a string of JSON, not always whole where the answer was cut off. oort_free frees
+ * it. Of other answers all is content. */
+OORT_C_API oort_code oort_result_message(const oort_result* result, size_t answer, char** message,
+                                         size_t* length, oort_error** error);
 OORT_C_API const int32_t* oort_result_tokens(const oort_result* result, size_t answer,
                                              size_t* count);
 /* "stop", "length", "cancelled" or "deadline" */

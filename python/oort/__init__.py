@@ -14,7 +14,7 @@ import atexit as _atexit
 from typing import List
 
 from . import _oort
-from ._answers import Piece, Result, Timings
+from ._answers import Piece, Result, Timings, ToolCall
 from ._errors import (
     Cancelled, DeviceError, Error, InternalError, InvalidArgument, InvalidModel, IoError, Limit, NotFound, OutOfMemory,
     Problem, Unsupported,
@@ -42,8 +42,8 @@ def isas() -> List[str]:
 __all__ = [
     "Cancelled", "DeviceError", "Embedder", "Error", "Info", "InternalError", "InvalidArgument", "InvalidModel",
     "IoError", "LanguageModel", "Limit", "Meta", "Network", "NotFound", "OutOfMemory", "Piece", "Port", "Problem",
-    "Profile", "QuantizeReport", "Reranker", "Result", "Stream", "Timings", "Tokenizer", "Unsupported", "devices",
-    "from_torch", "isas", "load", "profile", "quantize", "register",
+    "Profile", "QuantizeReport", "Reranker", "Result", "Stream", "Timings", "Tokenizer", "ToolCall", "Unsupported",
+    "devices", "from_torch", "isas", "load", "profile", "quantize", "register",
 ]  # fmt: skip
 
 # What still computes is stopped before the interpreter goes, in whatever thread it is.

@@ -134,6 +134,16 @@ def _json(value: Any) -> str:
     return json.dumps(value)
 
 
+def _tool_name(choice: Any) -> Any:
+    """OpenAI's {"type": "function", "function": {"name": …}} is the name."""
+    if isinstance(choice, Mapping):
+        function = choice.get("function")
+        choice = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(choice, str):
+            raise InvalidArgument('a tool_choice that is no text is {"type": "function", "function": {"name": …}}')
+    return choice
+
+
 def _form(json: bool, json_schema: Any, regex: Optional[str], grammar: Optional[str], choices: Any) -> Any:
     """What the answer is held to, if anything."""
     forms: List[Any] = []
@@ -185,6 +195,11 @@ class LanguageModel:
     adapters        LoRA adapters, {name: path}, which requests may name
     progress        called as progress(phase, done, total) while it loads
 
+    ranks           threads of this process that compute the model together: one for each GPU, say
+    split           how they share it: "fast", "exact" (to the bits of one rank) or "pipeline"
+    exchange        how ranks on GPUs exchange numbers: "auto" (by NCCL where all have it), "nccl" or "host"
+    rank_deadline   seconds that ranks wait for one that does not come
+
     draft           who guesses what answers say next, so that they take fewer steps: "ngram", or "model"
     draft_model     the path of the smaller model that guesses
     draft_tokens    guesses in a step for each answer; 0: as many as pay
@@ -225,6 +240,10 @@ class LanguageModel:
         reuse_prefixes: Optional[bool] = None,
         adapters: Optional[Mapping[str, PathLike]] = None,
         progress: Optional[Callable[[str, int, int], Any]] = None,
+        ranks: Optional[int] = None,
+        split: Optional[str] = None,
+        exchange: Optional[str] = None,
+        rank_deadline: Optional[float] = None,
         draft: Optional[str] = None,
         draft_model: Optional[PathLike] = None,
         draft_tokens: Optional[int] = None,
@@ -243,7 +262,8 @@ class LanguageModel:
         options = {
             "device": device, "weights": weights, "group": group, "exact": exact, "threads": threads,
             "cache_tokens": cache_tokens, "kv": kv, "memory_limit": memory_limit, "deterministic": deterministic,
-            "reuse_prefixes": reuse_prefixes, "adapters": adapters, "progress": progress, "draft": draft,
+            "reuse_prefixes": reuse_prefixes, "adapters": adapters, "progress": progress, "ranks": ranks,
+            "split": split, "exchange": exchange, "rank_deadline": rank_deadline, "draft": draft,
             "draft_model": draft_model, "draft_tokens": draft_tokens, "prompt_chunk": prompt_chunk,
             "step_tokens": step_tokens, "step_seconds": step_seconds, "most_running": most_running,
             "most_waiting": most_waiting, "most_waiting_tokens": most_waiting_tokens, "reserve_cache": reserve_cache,
@@ -260,7 +280,7 @@ class LanguageModel:
 
     def _refuse_for_encoder(self, options: Mapping[str, Any]) -> None:
         """What says how answers are computed would be of no effect."""
-        defaults = LanguageModel.__init__.__kwdefaults__
+        defaults = LanguageModel.__init__.__kwdefaults__ or {}
         given = [
             name
             for name, value in options.items()
@@ -293,11 +313,13 @@ class LanguageModel:
         >>> model.info()["family"]
         'llama'
         """
-        return self._model.info()
+        info: Dict[str, Any] = self._model.info()
+        return info
 
     def stats(self) -> Dict[str, int]:
         """What the engine has done, and what waits and runs."""
-        return self._model.stats()
+        stats: Dict[str, int] = self._model.stats()
+        return stats
 
     def generate(
         self,
@@ -414,14 +436,17 @@ class LanguageModel:
         return list(given)
 
     def _submit(self, tokens: List[int], request: Mapping[str, Any]) -> Stream:
-        pictures = tokens.pictures if isinstance(tokens, ChatTokens) else []
-        return Stream(self._model.submit({**request, "prompt": tokens, "pictures": pictures}))
+        chat = tokens if isinstance(tokens, ChatTokens) else ChatTokens()
+        said = {"prompt": tokens, "pictures": chat.pictures, "chat": chat.chat}
+        return Stream(self._model.submit({**request, **said}))
 
     def chat(
         self,
         messages: Sequence[Message],
         *,
         tools: Optional[Sequence[Mapping[str, Any]]] = None,
+        tool_choice: Union[str, Mapping[str, Any], None] = None,
+        parallel_tool_calls: bool = True,
         documents: Optional[Sequence[Mapping[str, Any]]] = None,
         variables: Optional[Mapping[str, Any]] = None,
         continue_final_message: bool = False,
@@ -429,6 +454,19 @@ class LanguageModel:
     ) -> Any:
         """Answers a conversation, with the chat template that came with the model. ``variables`` are for the template
         (enable_thinking …); all other keywords are those of `generate`.
+
+        ``tools`` are functions that the model may call, as OpenAI's API has them, and ``tool_choice`` is "auto",
+        "none", "required", or the name of the one to call; an answer calls one at most without
+        ``parallel_tool_calls``. The answer has ``content``, ``reasoning`` and ``tool_calls`` apart, and its
+        ``message()`` is for the next chat, with ``{"role": "tool", "tool_call_id": call.id, "content": …}`` behind
+        it. Pieces of a stream have ``content`` and ``reasoning``; calls are in its ``result()``.
+
+        >>> clock = {"name": "now", "parameters": {"type": "object", "properties": {}}}
+        >>> tools = [{"type": "function", "function": clock}]
+        >>> asked = [{"role": "user", "content": "How late is it?"}]
+        >>> answer = model.chat(asked, tools=tools, tool_choice="now", max_tokens=60)
+        >>> answer.tool_calls[0].name
+        'now'
 
         To a model that reads pictures (SmolVLM, Idefics3) a message may show some: its content is then a list of parts,
         ``{"type": "text", "text": …}`` and ``{"type": "image", "image": …}``. The latter is an array of bytes (height,
@@ -446,9 +484,10 @@ class LanguageModel:
         """
         shown, sources = take_pictures(messages)
         inputs = self._chat_inputs(shown, tools, documents, variables, continue_final_message)
+        inputs.update(tool_choice=_tool_name(tool_choice), parallel_tool_calls=parallel_tool_calls)
         pictures = [self._model.read_picture(source) for source in sources]
         tokens = ChatTokens(self._model.encode_chat(inputs, "default", pictures))
-        tokens.pictures = pictures
+        tokens.pictures, tokens.chat = pictures, inputs
         return self.generate(tokens, **options)
 
     def format_chat(
@@ -463,7 +502,8 @@ class LanguageModel:
         """The conversation as the text that the model was trained on."""
         shown, _ = take_pictures(messages)
         inputs = self._chat_inputs(shown, tools, documents, variables, continue_final_message)
-        return self._model.format_chat(inputs, "default")
+        text: str = self._model.format_chat(inputs, "default")
+        return text
 
     @staticmethod
     def _chat_inputs(messages: Any, tools: Any, documents: Any, variables: Any, go_on: bool) -> Dict[str, Any]:
@@ -473,6 +513,7 @@ class LanguageModel:
             "messages": _json(list(messages)), "tools": _json(tools) if tools else "",
             "documents": _json(documents) if documents else "",
             "variables": _json(variables) if variables else "", "continue_final_message": go_on,
+            "tool_choice": None, "parallel_tool_calls": True,
         }  # fmt: skip
 
     def embed(self, texts: Union[str, Sequence[str]]) -> "numpy.ndarray":
@@ -518,9 +559,13 @@ class Embedder:
 
     def embed(self, texts: Union[str, Sequence[str]]) -> "numpy.ndarray":
         """A row for each text; of one text its vector. Texts of similar length run together."""
-        one = isinstance(texts, str)
-        vectors, _, _ = self._embedder.embed([texts] if one else list(texts))
-        return vectors[0] if one else vectors
+        vectors: "numpy.ndarray"
+        if isinstance(texts, str):
+            vectors, _, _ = self._embedder.embed([texts])
+            vector: "numpy.ndarray" = vectors[0]
+            return vector
+        vectors, _, _ = self._embedder.embed(list(texts))
+        return vectors
 
     def tokenizer(self) -> Tokenizer:
         """The encoder's own."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Networks: loaded from .pnnx files, called with arrays."""
 import os
-from typing import Any, Callable, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _oort
 from ._errors import NotFound
@@ -20,7 +20,7 @@ class Port(NamedTuple):
     dtype: Optional[str]
 
 
-class Info(dict):
+class Info(Dict[str, Any]):
     """What `Network.info` found: a dictionary that prints itself as tables."""
 
     _COLUMNS = ("operator", "type", "inputs", "outputs", "FLOPs", "bytes", "memory")
@@ -88,7 +88,7 @@ class Network(_oort.Network):
         >>> result = numpy.empty((1, 10), numpy.float32)
         >>> oort.load("models/digits").run_into([numpy.zeros((1, 1, 28, 28), numpy.float32)], [result])
         """
-        super().run_into(list(inputs), list(out))
+        self._run_into(list(inputs), list(out))
 
     def info(self, *inputs: Any) -> Info:
         """Operators as they run, with shapes, FLOPs, bytes and memory, for arrays such as these; without any for the
@@ -155,7 +155,7 @@ def load(
     >>> oort.load("models/digits", threads=1)
     <oort.Network (pnnx_input_0[1, 1, 28, 28]) -> (pnnx_output_0[1, 10]) on cpu>
     """
-    options: Mapping[str, Any] = {
+    options: Dict[str, Any] = {
         "device": device, "precision": precision, "threads": threads, "memory_limit": memory_limit, "isa": isa,
         "conv": conv, "without": entries("without", without), "checksums": checksums, "progress": progress,
     }  # fmt: skip

@@ -3,15 +3,16 @@
 import base64
 import binascii
 import os
-from typing import Any, List, Mapping, Sequence, Tuple
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from ._errors import InvalidArgument
 
 
 class ChatTokens(List[int]):
-    """The tokens of a chat, with the pictures that they have places for."""
+    """The tokens of a chat, with the pictures that they have places for, and what it says of tools."""
 
     pictures: Sequence[Any] = ()
+    chat: Optional[Mapping[str, Any]] = None
 
 
 def _from_url(given: Any) -> bytes:

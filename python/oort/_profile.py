@@ -48,7 +48,7 @@ class Profile:
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     def _rows(self) -> List[Tuple[str, ...]]:
-        rows = []
+        rows: List[Tuple[str, ...]] = []
         for row in sorted(self.operators, key=lambda row: -row.seconds):
             rate = 1 / row.seconds if row.seconds > 0 else 0.0
             rows.append((

@@ -25,10 +25,10 @@ def _pnnx() -> str:
                 path = os.path.join(folder, name)
                 if os.path.isfile(path) and os.access(path, os.X_OK):
                     return path
-    path = shutil.which("pnnx")
-    if path is None:
+    found = shutil.which("pnnx")
+    if found is None:
         raise Unsupported("from_torch writes networks by pnnx, which is not here: pip install pnnx")
-    return path
+    return found
 
 
 def _shapes(example: Any) -> str:
@@ -70,7 +70,7 @@ def from_torch(
         files = [os.path.join(scratch, name) for name in ("model.pnnx.param", "model.pnnx.bin")]
         if folder is not None:
             os.makedirs(folder, exist_ok=True)
-            files = [shutil.copy(file, folder) for file in files]
+            files = [shutil.copy(file, os.fspath(folder)) for file in files]
         return load(files[0], files[1], **options)
 
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <limits>
 
+#include "errors.h"
 #include "load.h"
 #include "options.h"
 
@@ -89,6 +90,31 @@ GrammarSpec SpecOf(const nb::object& form) {
   return GrammarSpec::Gbnf(text);
 }
 
+RankOptions RanksOf(const nb::dict& given) {
+  RankOptions ranks;
+  Set(ranks.count, given, "ranks");
+  ranks.exact = false;
+  Set(ranks.exact, given, "exact");
+  SetNamed(ranks.exact, given, "split", [&](const std::string& name) {
+    if (name != "fast" && name != "exact" && name != "pipeline") {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "split '" + name + "' is not fast, exact or pipeline");
+    }
+    ranks.pipeline = name == "pipeline";
+    return name == "exact";
+  });
+  SetNamed(ranks.exchange, given, "exchange", [](const std::string& name) {
+    if (name == "nccl") return RankOptions::Exchange::kNccl;
+    if (name == "host") return RankOptions::Exchange::kHost;
+    if (name == "auto") return RankOptions::Exchange::kAuto;
+    throw Error(ErrorCode::kInvalidArgument, "exchange '" + name + "' is not auto, nccl or host");
+  });
+  Set(ranks.deadline, given, "rank_deadline");
+  // With a GPU named all are on that one; with cuda alone they take GPUs in turns.
+  ranks.spread = StrOf(given["device"]).find(':') == std::string::npos;
+  return ranks;
+}
+
 LanguageModelOptions ModelOptionsOf(const nb::dict& given) {
   LanguageModelOptions options;
   SetDevice(options.device, given);
@@ -100,6 +126,7 @@ LanguageModelOptions ModelOptionsOf(const nb::dict& given) {
   for (auto& [name, file] : adapters) {
     options.adapters.push_back({std::move(name), std::move(file)});
   }
+  options.ranks = RanksOf(given);
   options.progress = ProgressOf(given["progress"]);
   return options;
 }
@@ -153,6 +180,7 @@ std::shared_ptr<Model> LoadModel(const std::string& path, const nb::dict& option
     load.adapters.clear();
     load.weights = usual.weights;
     load.group = usual.group;
+    load.ranks = usual.ranks;
     engine.engine.draft.model = LanguageModel::Load(drafts, load);
   });
   return std::make_shared<Model>(std::move(model), engine);
@@ -178,15 +206,27 @@ nb::dict InfoOf(const Model& self) {
   return dict;
 }
 
+openai::ToolUse ToolUseOf(const nb::dict& chat) {
+  openai::ToolUse use;
+  Set(use.tools, chat, "tools");
+  Set(use.choice, chat, "tool_choice");
+  Set(use.parallel, chat, "parallel_tool_calls");
+  return use;
+}
+
 ChatInputs ChatInputsOf(const nb::dict& chat) {
   ChatInputs inputs;
   Set(inputs.messages, chat, "messages");
-  Set(inputs.tools, chat, "tools");
   Set(inputs.documents, chat, "documents");
   Set(inputs.variables, chat, "variables");
   Set(inputs.continue_final_message, chat, "continue_final_message");
   inputs.add_generation_prompt = !inputs.continue_final_message;
   return inputs;
+}
+
+void GiveTools(const LanguageModel& model, const openai::ToolUse& tools, ChatInputs& inputs) {
+  CheckToolUse(tools);
+  PutTools(model, tools, inputs);
 }
 
 template <typename Result, typename Work>
@@ -212,15 +252,22 @@ void BindModel(nb::module_& module) {
       .def("encode_chat",
            [](const Model& self, const nb::dict& chat, const std::string& name,
               const nb::list& given) {
-             const ChatInputs inputs = ChatInputsOf(chat);
+             ChatInputs inputs = ChatInputsOf(chat);
+             const openai::ToolUse tools = ToolUseOf(chat);
              const Pictures pictures = PicturesOf(given);
-             return Without<std::vector<int32_t>>(
-                 [&] { return self.model().EncodeChat(inputs, name, {}, pictures); });
+             return Without<std::vector<int32_t>>([&] {
+               GiveTools(self.model(), tools, inputs);
+               return self.model().EncodeChat(inputs, name, {}, pictures);
+             });
            })
       .def("read_picture", &Model::ReadPicture, nb::arg("given"))
       .def("format_chat", [](const Model& self, const nb::dict& chat, const std::string& name) {
-        const ChatInputs inputs = ChatInputsOf(chat);
-        return Without<std::string>([&] { return self.model().FormatChat(inputs, name); });
+        ChatInputs inputs = ChatInputsOf(chat);
+        const openai::ToolUse tools = ToolUseOf(chat);
+        return Without<std::string>([&] {
+          GiveTools(self.model(), tools, inputs);
+          return self.model().FormatChat(inputs, name);
+        });
       });
 }
 
@@ -282,9 +329,16 @@ std::shared_ptr<EngineThread> Model::Engine() {
   return engine_;
 }
 
-std::shared_ptr<const TokenConstraint> Model::Constraint(const nb::object& form) {
-  if (form.is_none()) return nullptr;
-  const GrammarSpec spec = SpecOf(form);
+std::shared_ptr<const TokenConstraint> Model::Constraint(
+    const nb::object& form, const std::optional<openai::ToolUse>& tools) {
+  std::optional<GrammarSpec> spec;
+  if (!form.is_none()) spec = SpecOf(form);
+  const bool calls = tools && tools->must_call();
+  if (calls && spec) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "an answer that must call a tool has no other form: tool_choice excludes it");
+  }
+  if (!spec && !calls) return nullptr;
   std::shared_ptr<const TokenConstraint> constraint;
   RunUnlocked(false, [&](const std::stop_token&) {
     const std::lock_guard lock(mutex_);
@@ -292,19 +346,30 @@ std::shared_ptr<const TokenConstraint> Model::Constraint(const nb::object& form)
       grammars_ = std::make_unique<GrammarCompiler>(model_->tokenizer(),
                                                     static_cast<size_t>(model_->info().vocabulary));
     }
-    constraint = grammars_->Compile(spec);
+    std::vector<int32_t> prefix;
+    if (calls) {
+      spec = MustCallGrammar(*model_, *tools);
+      prefix = ToolCallPrefix(openai::CallStyleOf(*model_), model_->tokenizer());
+    }
+    constraint = grammars_->Compile(*spec, prefix);
   });
   return constraint;
 }
 
 std::unique_ptr<Stream> Model::Submit(const nb::dict& given) {
   GenerateRequest request = RequestOf(given);
-  request.constraint = Constraint(given["form"]);
+  std::optional<openai::ToolUse> tools;
+  if (!given["chat"].is_none()) tools = ToolUseOf(nb::cast<nb::dict>(given["chat"]));
+  request.constraint = Constraint(given["form"], tools);
+  Stream::Wishes wishes;
+  Set(wishes.pieces, given, "stream");
+  if (tools) {
+    wishes.parts = TakeApart(*model_, *tools, request);
+    wishes.parallel_calls = tools->parallel;
+  }
   std::shared_ptr<EngineThread> engine;
   RunUnlocked(false, [&](const std::stop_token&) { engine = Engine(); });
-  bool pieces = false;
-  Set(pieces, given, "stream");
-  return std::make_unique<Stream>(std::move(engine), std::move(request), pieces);
+  return std::make_unique<Stream>(std::move(engine), std::move(request), std::move(wishes));
 }
 
 PictureHandle Model::ReadPicture(const nb::object& given) {

@@ -12,6 +12,7 @@
 
 #include "oort/engine_loop.h"
 #include "oort/grammar.h"
+#include "openai/answer_parts.h"
 #include "pictures.h"
 #include "stream.h"
 
@@ -37,7 +38,8 @@ class Model {
 
  private:
   std::shared_ptr<EngineThread> Engine();
-  std::shared_ptr<const TokenConstraint> Constraint(const nb::object& form);
+  std::shared_ptr<const TokenConstraint> Constraint(const nb::object& form,
+                                                    const std::optional<openai::ToolUse>& tools);
 
   std::shared_ptr<const LanguageModel> model_;
   EngineLoopOptions options_;

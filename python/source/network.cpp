@@ -391,7 +391,7 @@ void BindNetwork(nb::module_& module) {
       .def("_call_beside", &Network::CallBeside)
       .def("run", &Network::Run, nb::arg("inputs"),
            "Runs the network on {name: array}, and gives {name: array} of its outputs.")
-      .def("run_into", &Network::RunInto, nb::arg("inputs"), nb::arg("out"))
+      .def("_run_into", &Network::RunInto, nb::arg("inputs"), nb::arg("out"))
       .def("_measure", &Network::Measure, nb::arg("inputs"), nb::arg("runs"))
       .def("_info", &Network::Info, nb::arg("inputs").none())
       .def_prop_ro("_inputs", [](const Network& self) { return ListOf(self.graph()->inputs()); })

@@ -35,8 +35,20 @@ nb::list ListOf(const std::vector<std::vector<TokenLogprob>>& tops) {
   return list;
 }
 
-nb::dict DictOf(const GeneratedAnswer& answer) {
+/// Content, reasoning, and a list of (id, name, arguments).
+nb::tuple MessageOf(const Stream::Wishes& wishes, const GeneratedAnswer& answer) {
+  const openai::AnswerMessage message =
+      openai::ReadMessage(openai::MessageReader(*wishes.parts, wishes.parallel_calls), answer.text);
+  nb::list calls;
+  for (const openai::ToolCall& call : message.calls) {
+    calls.append(nb::make_tuple(call.id, call.name, call.arguments));
+  }
+  return nb::make_tuple(message.content, message.reasoning, calls);
+}
+
+nb::dict DictOf(const GeneratedAnswer& answer, const Stream::Wishes& wishes) {
   nb::dict dict;
+  if (wishes.parts) dict["message"] = MessageOf(wishes, answer);
   dict["index"] = answer.index;
   dict["text"] = answer.text;
   dict["tokens"] = answer.tokens;
@@ -51,10 +63,10 @@ nb::dict DictOf(const GeneratedAnswer& answer) {
   return dict;
 }
 
-nb::dict DictOf(const GenerateResult& result) {
-  nb::dict dict = DictOf(static_cast<const GeneratedAnswer&>(result));
+nb::dict DictOf(const GenerateResult& result, const Stream::Wishes& wishes) {
+  nb::dict dict = DictOf(static_cast<const GeneratedAnswer&>(result), wishes);
   nb::list others;
-  for (const GeneratedAnswer& other : result.others) others.append(DictOf(other));
+  for (const GeneratedAnswer& other : result.others) others.append(DictOf(other, wishes));
   dict["others"] = others;
   dict["reused_tokens"] = result.reused_tokens;
   dict["prompt_logprobs"] = result.prompt_logprobs;
@@ -126,11 +138,12 @@ void Stream::Queue::Wake() {
   [[maybe_unused]] const ssize_t written = write(descriptor, &one, sizeof one);
 }
 
-Stream::Stream(std::shared_ptr<EngineThread> engine, GenerateRequest request, bool pieces)
+Stream::Stream(std::shared_ptr<EngineThread> engine, GenerateRequest request, Wishes wishes)
     : queue_(std::make_shared<Queue>()),
       logprobs_(request.sampling.top_logprobs >= 0),
+      wishes_(std::move(wishes)),
       engine_(std::move(engine)) {
-  if (pieces) {
+  if (wishes_.pieces) {
     request.on_piece = [queue = queue_](const GeneratedPiece& piece) {
       const std::lock_guard lock(queue->mutex);
       queue->Push({piece.answer,
@@ -199,25 +212,43 @@ nb::object Stream::Take(double seconds) {
     ready = take(*queue_);
   }
   if (!ready && seconds != 0) WaitUntil(seconds, take);
-  if (taken.empty() && ended) return nb::none();
   nb::list list;
-  for (const Piece& piece : taken) {
-    nb::object text = nb::steal(PyUnicode_DecodeUTF8(
-        piece.text.data(), static_cast<Py_ssize_t>(piece.text.size()), "replace"));
-    if (logprobs_) {
+  if (taken.empty() && ended) {
+    for (auto& [answer, reader] : std::exchange(readers_, {})) {
+      const AnswerDelta delta = reader.Finish();
+      if (delta.content.empty() && delta.reasoning.empty()) continue;
       list.append(
-          nb::make_tuple(text, piece.token, piece.logprob, ListOf(piece.top), piece.answer));
-    } else {
-      list.append(nb::make_tuple(text, piece.token, nb::none(), nb::none(), piece.answer));
+          nb::make_tuple("", -1, nb::none(), nb::none(), answer, delta.content, delta.reasoning));
     }
+    return list.size() == 0 ? nb::none() : nb::object(list);
   }
+  for (const Piece& piece : taken) list.append(TupleOf(piece));
   return list;
+}
+
+nb::tuple Stream::TupleOf(const Piece& piece) {
+  const nb::object text = nb::steal(PyUnicode_DecodeUTF8(
+      piece.text.data(), static_cast<Py_ssize_t>(piece.text.size()), "replace"));
+  nb::object logprob = nb::none();
+  nb::object top = nb::none();
+  if (logprobs_) {
+    logprob = nb::float_(piece.logprob);
+    top = ListOf(piece.top);
+  }
+  if (!wishes_.splits()) {
+    return nb::make_tuple(text, piece.token, logprob, top, piece.answer);
+  }
+  openai::MessageReader& reader =
+      readers_.try_emplace(piece.answer, *wishes_.parts, wishes_.parallel_calls).first->second;
+  const AnswerDelta delta = reader.Push(piece.text);
+  return nb::make_tuple(text, piece.token, logprob, top, piece.answer, delta.content,
+                        delta.reasoning);
 }
 
 nb::dict Stream::Result() {
   WaitUntil(-1, [](const Queue& queue) { return queue.ended; });
   if (!result_) result_ = request_.Wait();
-  return DictOf(*result_);
+  return DictOf(*result_, wishes_);
 }
 
 void Stream::Cancel() { request_.Cancel(); }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "oort/engine_loop.h"
+#include "openai/answer_message.h"
 #include "unlocked.h"
 
 namespace oort::python {
@@ -47,16 +49,28 @@ void LetGo(std::shared_ptr<EngineThread>& engine);
 /// Thread contract: one thread of Python at a time takes from it.
 class Stream {
  public:
-  /// Submits the request; pieces are kept only where somebody will take them.
-  Stream(std::shared_ptr<EngineThread> engine, GenerateRequest request, bool pieces);
+  /// What is said of a request beside what the engine is told.
+  struct Wishes {
+    bool pieces = false;  ///< somebody will take them; else none are kept
+    /// Of a chat: what its answers are taken apart into.
+    std::optional<AnswerParserOptions> parts;
+    bool parallel_calls = true;  ///< else the first call of an answer is its only one
+
+    /// Whether there is more to find in answers than text.
+    bool splits() const {
+      return parts && (parts->tools != ToolStyle::kNone || parts->reasoning || parts->harmony);
+    }
+  };
+  Stream(std::shared_ptr<EngineThread> engine, GenerateRequest request, Wishes wishes);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   /// Pieces that are there, or that come within so many seconds (below 0: whenever they come): a
-  /// list of (text, token, log-probability, most likely ones, answer); None behind the last.
+  /// list of (text, token, log-probability, most likely ones, answer), which go on with content and
+  /// reasoning where the answer is taken apart; None behind the last.
   nb::object Take(double seconds);
-  /// The result, which Take or this waited for.
+  /// The result, which Take or this waited for; "message" is its text taken apart, of a chat.
   nb::dict Result();
   void Cancel();
   /// A descriptor that can be read when Take would not wait, but for a rest.
@@ -95,12 +109,15 @@ class Stream {
     void Wake();
   };
 
+  nb::tuple TupleOf(const Piece& piece);
   /// Waits until `ready` holds for the queue; false after so many seconds.
   template <typename Ready>
   bool WaitUntil(double seconds, const Ready& ready);
 
   std::shared_ptr<Queue> queue_;
   bool logprobs_ = false;
+  Wishes wishes_;
+  std::map<int, openai::MessageReader> readers_;  ///< of answers whose pieces are taken apart
   std::shared_ptr<EngineThread> engine_;
   EngineLoop::Request request_;
   std::optional<GenerateResult> result_;

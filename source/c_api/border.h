@@ -26,6 +26,8 @@ void Need(const void* pointer, std::string_view what);
 
 /// Memory for `count` elements that oort_free frees; never null, not even for none.
 void* AllocateForCaller(size_t count, size_t size);
+/// A copy with a zero behind it, which oort_free frees. `length` may be null.
+void GiveText(const std::string& given, char** text, size_t* length);
 
 /// Runs `body`; nothing that it throws comes out.
 template <typename Body>

@@ -153,15 +153,25 @@ void CheckSeconds(double seconds) {
 }
 
 std::shared_ptr<const TokenConstraint> ConstraintOf(oort_engine& engine,
+                                                    const openai::ToolUse* tools,
                                                     const oort_options* options) {
-  const std::optional<GrammarSpec> spec = GrammarOf(options);
+  std::optional<GrammarSpec> spec = GrammarOf(options);
+  std::vector<int32_t> prefix;
+  if (tools != nullptr && tools->must_call()) {
+    if (spec) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "an answer that must call a tool has no other form: tool_choice excludes it");
+    }
+    spec = MustCallGrammar(*engine.model, *tools);
+    prefix = ToolCallPrefix(openai::CallStyleOf(*engine.model), engine.model->tokenizer());
+  }
   if (!spec) return nullptr;
   const std::lock_guard lock(engine.mutex);
   if (engine.grammars == nullptr) {
     engine.grammars = std::make_unique<GrammarCompiler>(
         engine.model->tokenizer(), static_cast<size_t>(engine.model->info().vocabulary));
   }
-  return engine.grammars->Compile(*spec);
+  return engine.grammars->Compile(*spec, prefix);
 }
 
 }  // namespace
@@ -170,6 +180,8 @@ std::shared_ptr<const TokenConstraint> ConstraintOf(oort_engine& engine,
 struct oort_request {
   std::shared_ptr<oort::c_api::Stream> stream;
   oort::EngineLoop::Request request;
+  oort::AnswerParserOptions parts;
+  bool parallel_calls = true;
   bool readable = false;
   oort_piece current;  // what oort_request_read gave last
 };
@@ -189,7 +201,12 @@ std::unique_ptr<oort_request> Submit(oort_engine& engine, EncodedChat prompt,
   GenerateRequest request = RequestOf(options);
   request.prompt = std::move(prompt.tokens);
   request.pictures = std::move(prompt.pictures);
-  request.constraint = ConstraintOf(engine, options);
+  const openai::ToolUse* const tools = prompt.tools ? &*prompt.tools : nullptr;
+  request.constraint = ConstraintOf(engine, tools, options);
+  if (tools != nullptr) {
+    made->parts = TakeApart(*engine.model, *tools, request);
+    made->parallel_calls = tools->parallel;
+  }
   made->readable = Settings(options).Flag("stream").value_or(false);
   if (made->readable && callbacks.on_piece != nullptr) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -210,6 +227,8 @@ std::unique_ptr<oort_request> Submit(oort_engine& engine, EncodedChat prompt,
 /// engine's thread tells that there is one before it calls on_ready.
 std::unique_ptr<oort_result> Take(oort_request& request, double seconds) {
   auto made = std::make_unique<oort_result>();
+  made->parts = request.parts;
+  made->parallel_calls = request.parallel_calls;
   try {
     if (seconds < 0) {
       made->result = request.request.Wait();
@@ -238,7 +257,7 @@ oort_result* Generate(oort_engine& engine, EncodedChat prompt, const oort_option
 
 EncodedChat TokensOf(const int32_t* prompt, size_t count) {
   if (count > 0) Need(prompt, "prompt");
-  return {{prompt, prompt + count}, {}};
+  return {{prompt, prompt + count}, {}, {}};
 }
 
 EncodedChat ChatOf(const oort_engine& engine, const oort_chat& chat, const oort_options* options) {
@@ -282,9 +301,9 @@ oort_code oort_engine_complete(oort_engine* engine, const char* text, size_t len
     Need(engine, "engine");
     if (length > 0) Need(text, "text");
     const std::string_view view(text == nullptr ? "" : text, length);
-    *result =
-        oort::c_api::Generate(*engine, {oort::c_api::EncodeText(*engine->model, view, options), {}},
-                              options, on_piece, user);
+    *result = oort::c_api::Generate(
+        *engine, {oort::c_api::EncodeText(*engine->model, view, options), {}, {}}, options,
+        on_piece, user);
   });
 }
 

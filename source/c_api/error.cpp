@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -38,6 +39,13 @@ void* AllocateForCaller(size_t count, size_t size) {
   void* memory = std::calloc(count == 0 ? 1 : count, size);
   if (memory == nullptr) throw Error::OutOfMemory();
   return memory;
+}
+
+void GiveText(const std::string& given, char** text, size_t* length) {
+  auto* copy = static_cast<char*>(AllocateForCaller(given.size() + 1, 1));
+  std::copy(given.begin(), given.end(), copy);
+  *text = copy;
+  if (length != nullptr) *length = given.size();
 }
 
 }  // namespace oort::c_api

@@ -20,13 +20,6 @@ void GiveTokens(const std::vector<int32_t>& given, int32_t** tokens, size_t* cou
   *count = given.size();
 }
 
-void GiveText(const std::string& given, char** text, size_t* length) {
-  auto* copy = static_cast<char*>(AllocateForCaller(given.size() + 1, 1));
-  std::copy(given.begin(), given.end(), copy);
-  *text = copy;
-  if (length != nullptr) *length = given.size();
-}
-
 /// What the results of a function are before it has any.
 template <typename Element>
 void Clear(Element** results, size_t* count, std::string_view what) {
@@ -40,7 +33,17 @@ std::string_view View(const char* text, size_t length, std::string_view what) {
   return {text == nullptr ? "" : text, length};
 }
 
-ChatInputs InputsOf(const oort_chat& chat, const oort_options* options) {
+openai::ToolUse ToolUseOf(const oort_options* options) {
+  const Settings settings(options);
+  openai::ToolUse use{settings.Text("tools").value_or(""),
+                      settings.Text("tool_choice").value_or(""),
+                      settings.Flag("parallel_tool_calls").value_or(true)};
+  CheckToolUse(use);
+  return use;
+}
+
+ChatInputs InputsOf(const LanguageModel& model, const oort_chat& chat,
+                    const oort_options* options) {
   const Settings settings(options);
   ChatInputs inputs;
   inputs.messages = "[";
@@ -49,11 +52,11 @@ ChatInputs InputsOf(const oort_chat& chat, const oort_options* options) {
     inputs.messages += message;
   }
   inputs.messages += "]";
-  inputs.tools = settings.Text("tools").value_or("");
   inputs.documents = settings.Text("documents").value_or("");
   inputs.variables = settings.Text("template_variables").value_or("");
   inputs.add_generation_prompt = settings.Flag("add_generation_prompt").value_or(true);
   inputs.continue_final_message = settings.Flag("continue_final_message").value_or(false);
+  PutTools(model, ToolUseOf(options), inputs);
   return inputs;
 }
 
@@ -97,7 +100,8 @@ EncodedChat EncodeChat(const std::shared_ptr<const LanguageModel>& model, Pictur
     encoded.pictures.push_back(picture(model, shelf));
   }
   encoded.tokens =
-      model->EncodeChat(InputsOf(chat, options), TemplateOf(options), {}, encoded.pictures);
+      model->EncodeChat(InputsOf(*model, chat, options), TemplateOf(options), {}, encoded.pictures);
+  encoded.tools = ToolUseOf(options);
   return encoded;
 }
 
@@ -231,8 +235,8 @@ oort_code oort_model_format_chat(const oort_model* model, const oort_chat* chat,
     oort::c_api::Clear(text, length, "text");
     Need(model, "model");
     Need(chat, "chat");
-    const std::string formatted = model->model->FormatChat(oort::c_api::InputsOf(*chat, options),
-                                                           oort::c_api::TemplateOf(options));
+    const std::string formatted = model->model->FormatChat(
+        oort::c_api::InputsOf(*model->model, *chat, options), oort::c_api::TemplateOf(options));
     oort::c_api::GiveText(formatted, text, length);
   });
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 
 #include "oort/c_language.h"
 #include "oort/language_model.h"
+#include "openai/answer_parts.h"
 
 namespace oort {
 class PictureReader;
@@ -51,6 +53,7 @@ namespace oort::c_api {
 struct EncodedChat {
   std::vector<int32_t> tokens;
   std::vector<std::shared_ptr<const Picture>> pictures;
+  std::optional<openai::ToolUse> tools;  ///< of a chat: what its answers may call
 };
 
 std::vector<int32_t> EncodeText(const LanguageModel& model, std::string_view text,

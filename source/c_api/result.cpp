@@ -6,6 +6,8 @@
 
 #include "c_api/border.h"
 #include "c_api/model.h"
+#include "openai/answer_message.h"
+#include "text/json.h"
 
 // C sees the elements of std::vector<TokenLogprob> as they are.
 static_assert(sizeof(oort_token_logprob) == sizeof(oort::TokenLogprob));
@@ -39,6 +41,23 @@ const oort_token_logprob* TopAt(const std::vector<std::vector<TokenLogprob>>* pl
                                 size_t* count) {
   const bool there = places != nullptr && place < places->size();
   return TopOf(there ? &(*places)[place] : nullptr, count);
+}
+
+/// As OpenAI's API has messages of the assistant.
+std::string AssistantMessageOf(const oort_result& result, const GeneratedAnswer& answer) {
+  const openai::AnswerMessage read =
+      openai::ReadMessage(openai::MessageReader(result.parts, result.parallel_calls), answer.text);
+  json::OrderedJson message = {{"role", "assistant"}, {"content", read.content}};
+  if (read.content.empty() && !read.calls.empty()) message["content"] = nullptr;
+  if (!read.reasoning.empty()) message["reasoning_content"] = read.reasoning;
+  for (const openai::ToolCall& call : read.calls) {
+    message["tool_calls"].push_back(
+        {{"id", call.id},
+         {"type", "function"},
+         {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  // What a model writes may end in the middle of a character.
+  return message.dump(-1, ' ', false, json::OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace
@@ -76,6 +95,22 @@ const char* oort_result_text(const oort_result* result, size_t answer, size_t* l
   const oort::GeneratedAnswer* found = AnswerOf(result, answer);
   if (length != nullptr) *length = found == nullptr ? 0 : found->text.size();
   return found == nullptr ? "" : found->text.c_str();
+}
+
+oort_code oort_result_message(const oort_result* result, size_t answer, char** message,
+                              size_t* length, oort_error** error) {
+  return oort::c_api::AtBorder(error, [&] {
+    if (length != nullptr) *length = 0;
+    Need(message, "message");
+    *message = nullptr;
+    Need(result, "result");
+    const oort::GeneratedAnswer* found = AnswerOf(result, answer);
+    if (found == nullptr) {
+      throw oort::Error(oort::ErrorCode::kInvalidArgument,
+                        "there is no answer " + std::to_string(answer));
+    }
+    oort::c_api::GiveText(oort::c_api::AssistantMessageOf(*result, *found), message, length);
+  });
 }
 
 const int32_t* oort_result_tokens(const oort_result* result, size_t answer, size_t* count) {

@@ -7,6 +7,7 @@
 
 #include "oort/c_language.h"
 #include "oort/engine.h"
+#include "oort/tool_calls.h"
 
 struct oort_piece {
   std::string text;
@@ -18,4 +19,6 @@ struct oort_piece {
 
 struct oort_result {
   oort::GenerateResult result;
+  oort::AnswerParserOptions parts;  ///< what its answers are taken apart into
+  bool parallel_calls = true;       ///< else the first call of an answer is its only one
 };

@@ -14,8 +14,11 @@ std::string RandomId(std::string_view prefix, int length) {
   return id;
 }
 
+MessageReader::MessageReader(const AnswerParserOptions& parts, bool parallel)
+    : parser_(parts), style_(parts.tools), parallel_(parallel) {}
+
 MessageReader::MessageReader(const GenerateCall& call)
-    : parser_(call.parts), style_(call.parts.tools), parallel_(call.parallel_calls) {}
+    : MessageReader(call.parts, call.parallel_calls) {}
 
 AnswerDelta MessageReader::Push(std::string_view text) { return Checked(parser_.Push(text)); }
 AnswerDelta MessageReader::Finish() { return Checked(parser_.Finish()); }
@@ -42,10 +45,9 @@ std::string TextOf(const GenerateCall& call, const GeneratedAnswer& answer) {
   return call.include_stop ? answer.text + answer.stop : answer.text;
 }
 
-AnswerMessage ReadMessage(const GenerateCall& call, const GeneratedAnswer& answer) {
+AnswerMessage ReadMessage(MessageReader reader, std::string_view text) {
   AnswerMessage message;
-  MessageReader reader(call);
-  for (const AnswerDelta& delta : {reader.Push(TextOf(call, answer)), reader.Finish()}) {
+  for (const AnswerDelta& delta : {reader.Push(text), reader.Finish()}) {
     message.content += delta.content;
     message.reasoning += delta.reasoning;
     for (const ToolCallDelta& part : delta.calls) {
@@ -54,6 +56,10 @@ AnswerMessage ReadMessage(const GenerateCall& call, const GeneratedAnswer& answe
     }
   }
   return message;
+}
+
+AnswerMessage ReadMessage(const GenerateCall& call, const GeneratedAnswer& answer) {
+  return ReadMessage(MessageReader(call), TextOf(call, answer));
 }
 
 std::string_view FinishName(const GeneratedAnswer& answer, int calls) {

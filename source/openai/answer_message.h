@@ -22,10 +22,12 @@ struct AnswerMessage {
   std::vector<ToolCall> calls;
 };
 
-/// Takes one answer of a call apart while it comes, as the call's request allows. Every call that
-/// it finds has an id. Thread contract: one thread at a time.
+/// Takes one answer apart while it comes, and keeps the first of its calls where they may not be
+/// several (`parallel`). Every call that it finds has an id. Thread contract: one thread at a time.
 class MessageReader {
  public:
+  explicit MessageReader(const AnswerParserOptions& parts, bool parallel = true);
+  /// As the call's request allows.
   explicit MessageReader(const GenerateCall& call);
 
   AnswerDelta Push(std::string_view text);
@@ -43,6 +45,7 @@ class MessageReader {
 };
 
 /// All of an answer.
+AnswerMessage ReadMessage(MessageReader reader, std::string_view text);
 AnswerMessage ReadMessage(const GenerateCall& call, const GeneratedAnswer& answer);
 /// The text of an answer, with the stop string where the call asks for that.
 std::string TextOf(const GenerateCall& call, const GeneratedAnswer& answer);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "core/problems.h"
+#include "openai/answer_parts.h"
 #include "openai/common_fields.h"
 #include "openai/told_tools.h"
 #include "openai/tools.h"
@@ -52,17 +53,6 @@ Json ReadContent(const Json& content, const std::string& path, const Limits& lim
   return text;
 }
 
-/// The JSON of a call's arguments; null where it was cut off, or is nested too deeply: then it
-/// stays the text that it is.
-Json ParsedArguments(const std::string& text) {
-  try {
-    return json::ParseOrdered(text, "the arguments");
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kOutOfMemory) throw;
-    return nullptr;
-  }
-}
-
 /// As templates want them: arguments as an object where the text is one.
 Json ReadToolCalls(const Json& calls, const std::string& path) {
   Json result = Json::array();
@@ -74,12 +64,10 @@ Json ReadToolCalls(const Json& calls, const std::string& path) {
     if (!inner.Text("name")) inner.Fail("name", "is missing");
     Json copy = calls[i];
     const Json* arguments = inner.Find("arguments");
-    if (arguments != nullptr && arguments->is_string()) {
-      const Json parsed = ParsedArguments(arguments->get_ref<const std::string&>());
-      if (parsed.is_object()) copy["function"]["arguments"] = parsed;
-    } else if (arguments != nullptr && !arguments->is_object()) {
+    if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
       inner.Fail("arguments", "must be a string of JSON, or an object");
     }
+    ParseArguments(copy["function"]);
     result.push_back(std::move(copy));
   }
   return result;
@@ -218,10 +206,10 @@ GenerateCall ParseChatRequest(const Json& body, const ServedModel& served, const
   });
   std::vector<int32_t> prompt =
       served.model->EncodeChat(inputs, "default", limits.chat_template, common.request.pictures);
-  if (splits) ApplyReasoning(served, prompt, call);
+  if (splits) FindReasoning(*served.model, prompt, call.parts);
   // One that is held to a form begins with that, whatever the prompt has begun.
   if (common.request.constraint != nullptr) call.parts.begins_in_reasoning = false;
-  ApplyChannels(served, splits, prompt, common.request, call);
+  FindChannels(*served.model, splits, prompt, common.request, call.parts);
   HoldStrictCalls(tools, served, common.request, call);
   AddPrompt(call, common.request, std::move(prompt), served, "messages");
   return std::move(call);

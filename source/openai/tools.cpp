@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/problems.h"
-#include "openai/told_tools.h"
+#include "openai/answer_parts.h"
 
 namespace oort::openai {
 namespace {
@@ -82,22 +82,6 @@ bool ReadChoice(Fields& fields, const Json& tools, ToolFields& out) {
   return true;
 }
 
-/// The template that a conversation with these tools is written by.
-std::string_view TemplateOf(const LanguageModel& model, bool tools) {
-  const std::string_view special = tools ? model.ChatTemplateSource("tool_use") : "";
-  return special.empty() ? model.ChatTemplateSource() : special;
-}
-
-/// Whether a prompt ends with a tag, which is a token, or a few.
-bool EndsWith(const ServedModel& served, const std::vector<int32_t>& prompt, std::string_view tag) {
-  constexpr size_t kTail = 12;
-  const size_t tail = std::min(prompt.size(), kTail);
-  const std::string text =
-      served.model->tokenizer().Decode(std::span(prompt).last(tail), {.skip_special = false});
-  const size_t end = text.find_last_not_of(" \n\r\t");
-  return std::string_view(text).substr(0, end + 1).ends_with(tag);
-}
-
 /// The constraint of a grammar of calls, whose faults are those of the field "tools".
 template <typename Make>
 std::shared_ptr<const TokenConstraint> HoldTo(const ServedModel& served, ToolStyle style,
@@ -119,7 +103,7 @@ std::shared_ptr<const TokenConstraint> HoldTo(const ServedModel& served, ToolSty
 void CheckThinking(const Json& chat, const ServedModel& served, const std::string& param) {
   const auto variables = chat.find("chat_template_kwargs");
   if (variables == chat.end()) return;
-  const std::string_view source = TemplateOf(*served.model, false);
+  const std::string_view source = ChatTemplateOf(*served.model, false);
   if (source.find("enable_thinking") != std::string_view::npos) return;
   const bool thinks = source.find("<think>") != std::string_view::npos || IsHarmony(source);
   if (variables->at("enable_thinking") == thinks) return;
@@ -130,7 +114,7 @@ void CheckThinking(const Json& chat, const ServedModel& served, const std::strin
 }
 
 bool KnowsEffort(const ServedModel& served) {
-  return TemplateOf(*served.model, false).find("reasoning_effort") != std::string_view::npos;
+  return ChatTemplateOf(*served.model, false).find("reasoning_effort") != std::string_view::npos;
 }
 
 ToolFields ReadTools(Fields& fields, const Limits& limits) {
@@ -164,9 +148,7 @@ void ApplyTools(const ToolFields& tools, const ServedModel& served, bool has_for
                        "\"tools\" and \"response_format\" exclude each other: an answer "
                        "of that form calls nothing");
   }
-  const ToolStyle style = TemplateKnowsTools(*served.model)
-                              ? ToolStyleOf(TemplateOf(*served.model, true))
-                              : ToolStyle::kHermes;
+  const ToolStyle style = CallStyleOf(*served.model);
   call.parts.tools = style;
   call.parallel_calls = tools.parallel;
   if (tools.choice == ToolFields::Choice::kAuto) return;
@@ -191,33 +173,6 @@ void HoldStrictCalls(const ToolFields& tools, const ServedModel& served, Generat
   request.constraint = HoldTo(served, call.parts.tools, [&] {
     return StrictToolGrammar(call.parts, tools.tools, tools.strict, tools.parallel);
   });
-}
-
-void ApplyReasoning(const ServedModel& served, const std::vector<int32_t>& prompt,
-                    GenerateCall& call) {
-  const std::string_view source = TemplateOf(*served.model, call.parts.tools != ToolStyle::kNone);
-  if (source.find("<think>") == std::string_view::npos) return;
-  call.parts.reasoning = true;
-  call.parts.begins_in_reasoning = EndsWith(served, prompt, "<think>");
-}
-
-void ApplyChannels(const ServedModel& served, bool splits, std::vector<int32_t>& prompt,
-                   GenerateRequest& request, GenerateCall& call) {
-  const bool may_call = call.parts.tools == ToolStyle::kHarmony;
-  if (!may_call && !IsHarmony(TemplateOf(*served.model, false))) return;
-  const Tokenizer& tokenizer = served.model->tokenizer();
-  request.special_text = true;
-  call.parts.harmony = call.parts.reasoning = splits || may_call;
-  // Files do not always say that an answer ends with a call.
-  for (const char* end : {"<|return|>", "<|call|>"}) {
-    const auto token = tokenizer.IdOf(end);
-    if (token && !request.ignore_end) request.stop_tokens.push_back(*token);
-  }
-  // What is held to a form is the answer itself.
-  if (request.constraint != nullptr && EndsWith(served, prompt, "<|start|>assistant")) {
-    const auto begin = tokenizer.Encode("<|channel|>final<|message|>", {.add_special = false});
-    prompt.insert(prompt.end(), begin.begin(), begin.end());
-  }
 }
 
 }  // namespace oort::openai

@@ -28,20 +28,9 @@ void ApplyTools(const ToolFields& tools, const ServedModel& served, bool has_for
                 GenerateRequest& request, GenerateCall& call);
 
 /// Holds calls of answers that need not call anything to the schemas of strict tools. Behind
-/// ApplyTools and ApplyReasoning, which say what parts such answers have.
+/// ApplyTools and FindReasoning, which say what parts such answers have.
 void HoldStrictCalls(const ToolFields& tools, const ServedModel& served, GenerateRequest& request,
                      const GenerateCall& call);
-
-/// Has reasoning in answers told apart, where the model's template knows it. The prompt decides
-/// whether the answer begins in the middle of it.
-void ApplyReasoning(const ServedModel& served, const std::vector<int32_t>& prompt,
-                    GenerateCall& call);
-
-/// The same for a model that answers in channels (harmony): they are told apart where the request
-/// `splits` reasoning from answers or has tools. An answer that is held to a form has no channels:
-/// the prompt then ends with the header of the final one.
-void ApplyChannels(const ServedModel& served, bool splits, std::vector<int32_t>& prompt,
-                   GenerateRequest& request, GenerateCall& call);
 
 /// Refuses the field `param` of a request to another API, which became the variable
 /// "enable_thinking" of `chat`, where the model's template knows no such thing and the answer would

@@ -12,6 +12,7 @@
 
 #include "c_api/failure.h"
 #include "kit/paths.h"
+#include "kit/storyteller_with.h"
 #include "oort/c.h"
 
 namespace {
@@ -254,6 +255,106 @@ TEST_F(CApiEngine, MessagesAsJson) {
             OORT_INVALID_ARGUMENT);  // the template raises it
   EXPECT_EQ(text, nullptr);
   oort_chat_free(chat);
+}
+
+/// Tools from C: what the model must call, and the answer as a message for the next turn.
+class CApiTools : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_ = oort_options_new();
+    chat_ = oort_chat_new();
+    const std::string path =
+        oort::testing::StorytellerWith(oort::testing::ToolTemplate("<tool_call>"));
+    Failure failure;
+    ASSERT_EQ(oort_model_load(path.c_str(), nullptr, &model_, failure.slot()), OORT_OK)
+        << failure.message();
+    ASSERT_EQ(oort_engine_new(model_, nullptr, &engine_, failure.slot()), OORT_OK);
+    ASSERT_EQ(oort_chat_add(chat_, "user", "Hi", 2, nullptr), OORT_OK);
+    Set("max_tokens", "80");
+    Set("tools", R"([{"type": "function", "function": {"name": "weather", "parameters":
+        {"type": "object", "properties": {"today": {"type": "boolean"}}, "required": ["today"]}}}])");
+  }
+  void TearDown() override {
+    oort_engine_free(engine_);
+    oort_model_free(model_);
+    oort_chat_free(chat_);
+    oort_options_free(options_);
+  }
+  void Set(const char* name, const char* value) {
+    ASSERT_EQ(oort_options_set(options_, name, value, nullptr), OORT_OK) << name;
+  }
+  oort_code Answer(oort_result** result, oort_error** error) {
+    return oort_engine_chat(engine_, chat_, options_, nullptr, nullptr, result, error);
+  }
+  static nlohmann::json MessageOf(const oort_result* result) {
+    char* text = nullptr;
+    size_t length = 0;
+    EXPECT_EQ(oort_result_message(result, 0, &text, &length, nullptr), OORT_OK);
+    const nlohmann::json message = nlohmann::json::parse(std::string(text, length));
+    oort_free(text);
+    return message;
+  }
+
+  oort_options* options_ = nullptr;
+  oort_chat* chat_ = nullptr;
+  oort_model* model_ = nullptr;
+  oort_engine* engine_ = nullptr;
+};
+
+TEST_F(CApiTools, CallsAreMessages) {
+  Failure failure;
+  Set("tool_choice", "weather");
+  oort_result* result = nullptr;
+  ASSERT_EQ(Answer(&result, failure.slot()), OORT_OK) << failure.message();
+  const nlohmann::json message = MessageOf(result);
+  oort_result_free(result);
+  EXPECT_TRUE(message["content"].is_null()) << message;
+  ASSERT_EQ(message["tool_calls"].size(), 1u) << message;
+  const nlohmann::json& call = message["tool_calls"][0];
+  EXPECT_FALSE(call["id"].get<std::string>().empty());
+  EXPECT_EQ(call["function"]["name"], "weather");
+  const auto arguments = nlohmann::json::parse(call["function"]["arguments"].get<std::string>());
+  EXPECT_TRUE(arguments["today"].is_boolean());
+
+  // It goes back as it is, with arguments as templates want them.
+  const std::string text = message.dump();
+  ASSERT_EQ(oort_chat_add_json(chat_, text.data(), text.size(), failure.slot()), OORT_OK);
+  char* formatted = nullptr;
+  ASSERT_EQ(oort_model_format_chat(model_, chat_, options_, &formatted, nullptr, failure.slot()),
+            OORT_OK)
+      << failure.message();
+  EXPECT_NE(std::string(formatted).find("[weather{\"today\": "), std::string::npos) << formatted;
+  oort_free(formatted);
+}
+
+TEST_F(CApiTools, AnswersWithoutCallsAreContent) {
+  Failure failure;
+  Set("tool_choice", "none");
+  oort_result* result = nullptr;
+  ASSERT_EQ(Answer(&result, failure.slot()), OORT_OK) << failure.message();
+  const nlohmann::json message = MessageOf(result);
+  EXPECT_EQ(message["content"], oort_result_text(result, 0, nullptr));
+  EXPECT_FALSE(message.contains("tool_calls"));
+  char* text = nullptr;
+  EXPECT_EQ(oort_result_message(result, 1, &text, nullptr, failure.slot()), OORT_INVALID_ARGUMENT);
+  EXPECT_EQ(text, nullptr);
+  EXPECT_EQ(oort_result_message(result, 0, nullptr, nullptr, nullptr), OORT_INVALID_ARGUMENT);
+  EXPECT_EQ(oort_result_message(nullptr, 0, &text, nullptr, nullptr), OORT_INVALID_ARGUMENT);
+  oort_result_free(result);
+}
+
+TEST_F(CApiTools, WhatCannotBeIsRefused) {
+  const auto refuses = [&](const char* name, const char* value, const std::string& words) {
+    Failure failure;
+    Set(name, value);
+    oort_result* result = nullptr;
+    EXPECT_EQ(Answer(&result, failure.slot()), OORT_INVALID_ARGUMENT) << name;
+    EXPECT_NE(failure.message().find(words), std::string::npos) << failure.message();
+  };
+  refuses("tool_choice", "clock", "none of the tools");
+  Set("tool_choice", "required");
+  refuses("regex", "a+", "no other form");
+  refuses("tools", "[{}]", "tools is a list");
 }
 
 /// A callback that does what callbacks must not do.

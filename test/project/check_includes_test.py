@@ -94,7 +94,7 @@ class CheckIncludesTest(unittest.TestCase):
                   "source/media": 1, "source/collectives": 2, "source/graph": 2, "parser": 3, "layers": 4,
                   "source/decoder": 4, "source/runtime": 5, "source/tokenizer": 5, "source/chat_template": 5,
                   "source/limits": 5, "source/llm": 6, "source/grammar": 6, "source/quantize": 6,
-                  "source/llm_quantize": 6, "source/openai": 7, "source/c_api": 7, "source/serve": 8, "source/cli": 9}
+                  "source/llm_quantize": 6, "source/openai": 7, "source/c_api": 8, "source/serve": 8, "source/cli": 9}
         page = lambda levels: {"docs/architecture.md": "".join(f"| {n} | `{f}` | x |\n" for f, n in levels.items())}
         self.assertEqual(self.check({**GOOD, **page(levels)}).stdout, "")
         self.complains(page({**levels, "source/cli": 6}), "docs/architecture.md:23:", "source/cli is on level 9")

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 import zipfile
@@ -141,6 +142,48 @@ class Release(unittest.TestCase):
         (self.root / "CHANGELOG.md").write_text("# Changes\n")
         self.assertIn("## 1.2.3", self.release(code=1))
 
+    def test_what_is_not_released_yet_wants_a_trial(self):
+        (self.root / "CHANGELOG.md").write_text("# Changes\n\n## Not released yet\n\n## 1.2.3\n")
+        self.assertIn("Not released yet", self.release("--no-cuda", code=1))
+        self.release("--no-cuda", "--trial")
+
+    def test_steps_are_done_one_after_another(self):
+        self.assertNotIn("wheel", self.steps("packages"))
+        self.assertNotRegex(self.steps("wheels"), r"(?m)^(cpack|packages) ")
+        files, log = self.release("--no-cuda", "--step", "lists")
+        self.assertEqual(files, {"oort.deb", "oort.tar.gz", "oort.whl", "oort-1.2.3.spdx.json"})
+        self.assertNotRegex(self.steps("try"), r"(?m)^(cmake|wheel) ")
+        # What was made again is listed no more until it is listed again.
+        self.steps("packages")
+        self.assertFalse((self.root / "build-release/out/SHA256SUMS").exists())
+        self.assertIn("packages wheels lists try", self.release("--step", "tests", code=2))
+
+    def steps(self, *names):
+        """What these steps call."""
+        (self.root / "log").unlink(missing_ok=True)
+        env = os.environ | {"PATH": f"{self.root}/bin:{os.environ['PATH']}"}
+        command = [self.root / "tools/release", "--no-cuda", *(word for name in names for word in ("--step", name))]
+        subprocess.run(command, env=env, capture_output=True, check=True)
+        log = self.root / "log"
+        return log.read_text() if log.exists() else ""
+
+    @unittest.skipUnless(shutil.which("git"), "git is not here")
+    def test_sources_are_those_of_the_commit(self):
+        def git(*arguments):
+            identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+            subprocess.run(["git", "-C", self.root, *identity, *arguments], check=True, capture_output=True)
+
+        (self.root / ".gitignore").write_text("build-*/\nlog\n")
+        git("init", "-q")
+        git("add", "-A")
+        git("commit", "-q", "-m", "all")
+        self.assertIn("oort-1.2.3-source.tar.gz", self.release("--no-cuda")[0])
+        with tarfile.open(self.root / "build-release/out/oort-1.2.3-source.tar.gz") as archive:
+            self.assertIn("oort-1.2.3/CMakeLists.txt", archive.getnames())
+        (self.root / "CHANGELOG.md").write_text("# Changes\n\n## 1.2.3\n\nMore.\n")
+        self.assertIn("has changes", self.release("--no-cuda", code=1))
+        self.release("--no-cuda", "--trial")
+
 
 class Wheel(unittest.TestCase):
     TAG = f"manylinux_{promised_glibc().replace('.', '_')}_x86_64.whl"
@@ -245,6 +288,26 @@ class Recipes(unittest.TestCase):
             named = {name for group in named for name in group if name}
             self.assertTrue(named and named <= cmake_options(), f"{path}: {named - cmake_options()}")
 
+    def test_recipes_name_targets_and_files_that_exist(self):
+        """The targets and components that recipes tell of are those that the CMake package has."""
+        config = (ROOT / "cmake/oort-config.cmake.in").read_text(encoding="utf-8")
+        install = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "cmake").glob("*.cmake"))
+        install += "".join((ROOT / name).read_text(encoding="utf-8") for name in ("CMakeLists.txt",
+                                                                                 "source/media/CMakeLists.txt"))
+        for name in ("packaging/vcpkg/oort/usage", "packaging/conan/test_package/CMakeLists.txt",
+                     "packaging/conan/conanfile.py", "docs/packages.md"):  # fmt: skip
+            text = (ROOT / name).read_text(encoding="utf-8")
+            targets = set(re.findall(r"oort::(\w+)", text))
+            self.assertTrue(targets, name)
+            for target in targets:
+                self.assertRegex(install + config, rf"oort::{target}\b|EXPORT_NAME {target}\b", name)
+        modules = {path.name.removesuffix(".pc.in") for path in (ROOT / "cmake").glob("*.pc.in")}
+        usage = (ROOT / "packaging/vcpkg/oort/usage").read_text(encoding="utf-8")
+        self.assertEqual(modules, set(re.findall(r"oort(?:-[a-z]+)*", usage.partition("modules")[2])))
+        library = re.search(r'cpp_info\.libs = \["oort-(\w+)"\]',
+                            (ROOT / "packaging/conan/conanfile.py").read_text(encoding="utf-8"))  # fmt: skip
+        self.assertIn(f"OUTPUT_NAME oort-{library[1]}", install)
+
     def test_conan_takes_all_that_the_build_reads(self):
         text = (ROOT / "packaging/conan/conanfile.py").read_text(encoding="utf-8")
         for name in ("CMakeLists.txt", "cmake", "include", "source", "parser", "layers", "LICENSE"):
@@ -294,6 +357,39 @@ class Versions(unittest.TestCase):
     def test_recipes_have_the_version(self):
         manifest = json.loads((ROOT / "packaging/vcpkg/oort/vcpkg.json").read_text())
         self.assertEqual(manifest["version-semver"], version())
+
+    def test_nothing_else_says_another_version(self):
+        """CMakeLists.txt has it; what cannot read it there is held to it."""
+        minor = version().rpartition(".")[0]
+        patterns = ["README.md", "docs/*.md", "packaging/**/*", "deploy/*", "test/consumer/**/CMakeLists.txt",
+                    "include/oort/*.h", "source/core/version.h", "source/cli/version.h", "pyproject.toml",
+                    "python/oort/*.py", "demos/**/CMakeLists.txt"]  # fmt: skip
+        paths = [path for pattern in patterns for path in ROOT.glob(pattern)]
+        texts = {path: path.read_text(encoding="utf-8") for path in paths
+                 if path.is_file() and path.name != "measurements.md"}  # fmt: skip
+        short = r"find_package\(oort (\d[\d.]*)|takes (\d[\d.]*)\.x alone|has the soname `(\d[\d.]*)`"
+        whole = (r'"(\d+\.\d+\.\d+)": the version|"version(?:-semver)?": "([^"]*)"|/// "(\d[\d.]+)"$|'
+                 r'library: "(\d[\d.]+)"|__version__ = "([^"]*)"')  # fmt: skip
+        found = 0
+        for path, text in texts.items():
+            for said in re.findall(short, re.sub(r"\s+", " ", text)):
+                found += 1
+                self.assertEqual("".join(said), minor, path)
+            for said in re.findall(whole, text, re.MULTILINE):
+                found += 1
+                self.assertEqual("".join(said), version(), path)
+        self.assertGreaterEqual(found, 12)  # else the patterns above are no longer those of the files
+
+    def test_what_reads_the_version_finds_it(self):
+        text = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+        release = (TOOLS / "release").read_text(encoding="utf-8")
+        expression = re.search(r"sed -n '(s/\^project[^']*)'", release)[1]
+        done = subprocess.run(["sed", "-n", expression], input=text, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.strip(), version())
+        wheel = re.search(r"regex = \'\'\'(.*)\'\'\'", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))[1]
+        self.assertEqual(re.search(wheel, text)["value"], version())
+        conan = (ROOT / "packaging/conan/conanfile.py").read_text(encoding="utf-8")
+        self.assertEqual(re.search(re.search(r're\.search\(r"(.*)", text', conan)[1], text)[1], version())
 
     def test_the_soname_has_the_number_of_the_abi(self):
         header = re.search(r"#define OORT_ABI_VERSION (\d+)", (ROOT / "include/oort/c_network.h").read_text())[1]

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Tests of the Python package, which PYTHONPATH leads to. They run in the folder of the repository."""
+import json
 import os
 import pathlib
+import shutil
 import sys
 
 import numpy
@@ -30,6 +32,21 @@ def picture():
 @pytest.fixture(scope="session")
 def storyteller():
     return oort.LanguageModel(ROOT / "models/storyteller", threads=1)
+
+
+@pytest.fixture
+def storyteller_with(tmp_path):
+    """The storyteller with another chat template: models that know tools and reasoning are larger."""
+
+    def load(chat_template, **options):
+        for path in (ROOT / "models/storyteller").iterdir():
+            if path.name != "tokenizer_config.json":
+                shutil.copy(path, tmp_path)
+        config = json.loads((ROOT / "models/storyteller/tokenizer_config.json").read_text())
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": chat_template}))
+        return oort.LanguageModel(tmp_path, threads=1, **options)
+
+    return load
 
 
 @pytest.fixture(scope="session")
