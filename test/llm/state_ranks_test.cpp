@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "kit/errors.h"
+#include "kit/files.h"
 #include "kit/paths.h"
 #include "kit/sanitized.h"
 #include "llm/decoder_runner.h"
 #include "llm/kept_state.h"
 #include "llm/step_message.h"
 #include "oort/engine.h"
+#include "oort/pnnx.h"
 
 namespace oort {
 namespace {
@@ -31,13 +33,16 @@ std::vector<StateSplit> StateSplits() {
   return {{2}, {3}, {4}, {8}, {2, true}};
 }
 
-std::shared_ptr<const LanguageModel> StateModelOn(const StateSplit& split) {
+const std::filesystem::path kStateRankModel = TestData() / "checkpoints/mamba2";
+
+std::shared_ptr<const LanguageModel> StateModelOn(
+    const StateSplit& split, const std::filesystem::path& file = kStateRankModel) {
   LanguageModelOptions options{.exact = true};
   options.ranks.count = split.ranks;
   options.ranks.exact = split.ranks > 1 && !split.pipeline;
   options.ranks.pipeline = split.pipeline;
   options.ranks.deadline = 120;  // machines that test are slow now and then
-  return LanguageModel::Load(TestData() / "checkpoints/mamba2", options);
+  return LanguageModel::Load(file, options);
 }
 
 /// Prompts of 1 to 21 tokens; some want several answers, which begin with copies of a state.
@@ -89,7 +94,7 @@ TEST(StateRanks, ManyRequestsAnswerAsOnOneRank) {
   few.threads = tight.threads = 1;
   few.prompt_chunk = 5;
   few.most_running = 3;  // the others wait
-  tight.cache_tokens = 128;
+  tight.cache_tokens = 160;
   tight.reserve_cache = false;  // some are read again
   const auto alone = StateModelOn({1});
   for (const EngineOptions& options : {few, tight}) {
@@ -112,7 +117,7 @@ TEST(StateRanks, TheFastSplitAnswersAlikeInEveryRun) {
   LanguageModelOptions options;
   options.ranks.count = 3;
   options.ranks.deadline = 120;
-  const auto model = LanguageModel::Load(TestData() / "checkpoints/mamba2", options);
+  const auto model = LanguageModel::Load(kStateRankModel, options);
   EXPECT_EQ(StateAnswersOf(model, {.threads = 1}), StateAnswersOf(model, {.threads = 1}));
 }
 
@@ -120,6 +125,82 @@ TEST(StateRanks, EachRankOfAPipelineKeepsItsOwnLayers) {
   const auto model = StateModelOn({2, true});
   EXPECT_EQ(model->state_shape().layers, 1);
   EXPECT_EQ(model->info().state_bytes, 2 * model->state_shape().bytes());
+}
+
+/// Between the two layers of the model, which keep a state, one with keys and values: 8 heads.
+void WriteMixedModel(const std::filesystem::path& param) {
+  const testing::TemporaryFolder folder;
+  const auto plain = folder / "m.pnnx.param", bin = folder / "m.pnnx.bin";
+  ConvertLanguageModel(kStateRankModel, plain, bin, {.weights = "f32"});
+  Graph graph = ReadPnnx(plain, bin);
+  const int layer = graph.FindOperator("model.layers.0.mixer.out_proj");
+  const int x = graph.operators[static_cast<size_t>(layer)].outputs[0];
+  const int behind = graph.AddOperand("behind");
+  graph.ReplaceUses(x, behind);
+  const auto product = [&](const std::string& name, std::vector<int> inputs, int64_t rows,
+                           int64_t columns, int output) {
+    std::vector<float> weight(static_cast<size_t>(rows * columns));
+    for (size_t i = 0; i < weight.size(); ++i) {
+      weight[i] = static_cast<float>((i * 37 + name.size() * 11) % 41) / 100 - 0.2f;
+    }
+    Operator op;
+    op.type = "oort.QuantizedLinear";
+    op.name = name;
+    op.params["in_features"] = Parameter::FromValue(Value(columns));
+    op.params["out_features"] = Parameter::FromValue(Value(rows));
+    op.params["format"] = Parameter("f32");
+    op.attributes["weight"] = Tensor::From(std::span<const float>(weight), Shape{rows, columns});
+    op.inputs = std::move(inputs);
+    op.outputs = {output};
+    graph.AddOperator(std::move(op));
+    return output;
+  };
+  Operator attend;
+  attend.type = "oort.PagedAttention";
+  attend.name = "between.self_attn";
+  for (const auto& [name, value] : {std::pair<const char*, int64_t>{"layer", 0},
+                                    {"heads", 8},
+                                    {"kv_heads", 8},
+                                    {"head_dim", 8}}) {
+    attend.params[name] = Parameter::FromValue(Value(value));
+  }
+  attend.params["scale"] = Parameter("0.35");
+  for (const char* part : {"q", "key", "value"}) {
+    attend.inputs.push_back(product(part, {x}, 64, 32, graph.AddOperand(part)));
+  }
+  const int attended = graph.AddOperand("attended");
+  attend.outputs = {attended};
+  graph.AddOperator(std::move(attend));
+  product("between.o_proj", {attended, x}, 32, 64, behind);
+  auto target = param;
+  WritePnnx(graph, param, target.replace_extension("bin"));
+}
+
+TEST(StateRanks, BothKindsOfLayersInOneModel) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder / "mixed.pnnx.param";
+  WriteMixedModel(file);
+  const auto alone = StateModelOn({1}, file);
+  ASSERT_EQ(alone->kv_shape(KvType::kF32).heads, 8);
+  EXPECT_EQ(alone->kv_shape(KvType::kF32).layers, 1);
+  EXPECT_EQ(alone->state_shape().layers, 2);
+  EngineOptions options;
+  options.threads = 1;
+  options.prompt_chunk = 5;
+  options.most_running = 3;
+  const StateAnswers want = StateAnswersOf(alone, options);
+  EXPECT_NE(want, StateAnswersOf(StateModelOn({1}), options));
+  std::vector<StateSplit> splits = StateSplits();
+  splits.push_back({3, true});  // a rank has no states, and two have no keys
+  for (const StateSplit& split : splits) {
+    const auto model = StateModelOn(split, file);
+    EXPECT_EQ(StateAnswersOf(model, options), want)
+        << split.ranks << (split.pipeline ? " by layers" : "");
+    if (split.ranks == 2 && !split.pipeline) {
+      EXPECT_EQ(model->kv_shape(KvType::kF32).heads, 4);
+      EXPECT_EQ(model->state_shape().recurrence, alone->state_shape().recurrence / 2);
+    }
+  }
 }
 
 TEST(StateLog, TellsWhatHasBecomeOfStatesOnce) {
