@@ -96,7 +96,8 @@ struct LanguageModelInfo {
   size_t weight_bytes = 0;  ///< of all weights as they lie in the file
   size_t step_bytes = 0;    ///< of those that a step of one token reads
   size_t file_bytes = 0;
-  /// Of a model whose layers have a state of each sequence: what one takes, whatever its length.
+  /// Of a model whose layers have a state of each sequence: what one takes, whatever its length, on
+  /// all ranks together.
   size_t state_bytes = 0;
 };
 

@@ -43,7 +43,7 @@ bool RankGraph::IsColumn(int operand) {
   const int producer = Producer(operand, "Tensor.reshape");
   if (producer < 0) return false;
   const std::vector<int64_t> shape = IntsOf(Op(producer), "shape");
-  return shape.size() == 2 && shape[1] == 1 && PlaceOf(operand).kind == Placement::kWhole;
+  return shape.size() == 2 && shape[1] == 1 && PlaceOf(operand).kind == RankPlacement::kWhole;
 }
 
 bool RankGraph::IsWeight(int operand, int64_t width) {
@@ -78,10 +78,10 @@ void RankGraph::SetParts(int gather, const AxisRanges& ranges) {
 }
 
 int RankGraph::Whole(int operand) {
-  const Placement place = PlaceOf(operand);
-  if (place.kind == Placement::kWhole) return operand;
-  if (place.kind == Placement::kParts) throw ScansStayWhole();
-  if (place.kind == Placement::kHeads || !IsPartition(place.ranges, place.width)) {
+  const RankPlacement place = PlaceOf(operand);
+  if (place.kind == RankPlacement::kWhole) return operand;
+  if (place.kind == RankPlacement::kParts) throw ScansStayWhole();
+  if (place.kind == RankPlacement::kHeads || !IsPartition(place.ranges, place.width)) {
     throw HeadsStayWhole();
   }
   const auto known = gathered_.find(operand);
@@ -108,7 +108,7 @@ int RankGraph::Detach(int index, const std::string& name) {
   return raw;
 }
 
-void RankGraph::Place(int operand, Placement place) {
+void RankGraph::Place(int operand, RankPlacement place) {
   graph_.operands[static_cast<size_t>(operand)].has_shape = false;  // that of all ranks
   places_[operand] = std::move(place);
 }

@@ -23,20 +23,21 @@ struct ScansStayWhole {};
 /// What a rank has of an operand. kSplit: a range of the last axis. kHeads: the same of the last
 /// two, as heads and their elements. kParts: several ranges of the last axis, of which ranks may
 /// have some in common.
-struct Placement {
+struct RankPlacement {
   enum Kind : unsigned char { kWhole, kSplit, kHeads, kParts } kind = kWhole;
   AxisRanges ranges = {};   ///< in elements
   int64_t width = 0;        ///< of all ranks
   RangesInTurn parts = {};  ///< in place of `ranges`
 
-  static Placement Of(const RangesInTurn& parts) {
+  static RankPlacement Of(const RangesInTurn& parts) {
     const int64_t width = parts.back().back().end;
     if (parts.size() == 1) return {kSplit, parts[0], width};
     return {kParts, {}, width, parts};
   }
-  bool operator==(const Placement&) const = default;
+  bool operator==(const RankPlacement&) const = default;
 };
 
+/// What rules for operators are made of.
 class RankGraph {
  public:
   RankGraph(Graph& graph, const ShardOptions& options) : graph_(graph), options_(options) {}
@@ -45,7 +46,7 @@ class RankGraph {
   ~RankGraph() = default;
 
   Operator& Op(int index) { return graph_.operators[static_cast<size_t>(index)]; }
-  const Placement& PlaceOf(int operand) { return places_[operand]; }
+  const RankPlacement& PlaceOf(int operand) { return places_[operand]; }
   /// Whatever is cut is cut here, so here is counted how.
   AxisRange Mine(const AxisRanges& ranges);
 
@@ -69,15 +70,15 @@ class RankGraph {
   void GatherInputs(int index);
   /// The operator makes a new operand, from which an exchange is to make its output.
   int Detach(int index, const std::string& name);
-  void Place(int operand, Placement place);
+  void Place(int operand, RankPlacement place);
 
   Graph& graph_;
   const ShardOptions options_;
   ShardReport report_;
 
  private:
-  std::map<int, Placement> places_;  // of operands that are not whole
-  std::map<int, int> gathered_;      // operands, by those that they are the parts of
+  std::map<int, RankPlacement> places_;  // of operands that are not whole
+  std::map<int, int> gathered_;          // operands, by those that they are the parts of
 };
 
 }  // namespace oort

@@ -249,13 +249,13 @@ class Sharder : private RankGraph {
       sizes.emplace_back(size);
     }
     op.params["out_features"] = Parameter::FromValue(Value(sizes));
-    for (size_t i = 0; i < op.outputs.size(); ++i) Place(op.outputs[i], Placement::Of(cuts[i]));
+    for (size_t i = 0; i < op.outputs.size(); ++i) Place(op.outputs[i], RankPlacement::Of(cuts[i]));
   }
 
   /// Whether each rank can multiply its columns, of which the sum is the product.
-  bool CanSum(const Operator& op, const Placement& place) const {
+  bool CanSum(const Operator& op, const RankPlacement& place) const {
     const int64_t columns = IntOf(op, "in_features");
-    return place.kind == Placement::kSplit && IsPartition(place.ranges, columns) &&
+    return place.kind == RankPlacement::kSplit && IsPartition(place.ranges, columns) &&
            op.outputs.size() == 1 && IntsOf(op, "out_features").size() == 1 && !HasActivation(op) &&
            !IsGated(op) && !op.attributes.contains("norm") &&
            IsMultiple(place.ranges, WeightCutter::ColumnUnit(op, "", columns));
@@ -351,9 +351,9 @@ class Sharder : private RankGraph {
 
   void Turn(int index) {
     const Operator& op = Op(index);
-    const Placement query = PlaceOf(op.inputs[0]), key = PlaceOf(op.inputs[1]);
+    const RankPlacement query = PlaceOf(op.inputs[0]), key = PlaceOf(op.inputs[1]);
     const int64_t dim = IntOf(op, "head_dim");
-    const bool split = query.kind == Placement::kSplit && key.kind == Placement::kSplit &&
+    const bool split = query.kind == RankPlacement::kSplit && key.kind == RankPlacement::kSplit &&
                        IsMultiple(query.ranges, dim) && IsMultiple(key.ranges, dim);
     if (!split) return GatherInputs(index);
     Place(op.outputs[0], query);
@@ -366,7 +366,7 @@ class Sharder : private RankGraph {
     Operator& op = Op(index);
     const int64_t dim = IntOf(op, "head_dim"), heads = IntOf(op, "heads");
     const std::optional<HeadRanges> cut = HeadsOf(op);
-    const Placement query{Placement::kSplit, Scaled(cut->queries, dim), heads * dim};
+    const RankPlacement query{RankPlacement::kSplit, Scaled(cut->queries, dim), heads * dim};
     const AxisRanges keys = Scaled(cut->keys, dim);
     const bool planned = PlaceOf(op.inputs[0]) == query && PlaceOf(op.inputs[1]).ranges == keys &&
                          PlaceOf(op.inputs[2]).ranges == keys;
@@ -388,47 +388,49 @@ class Sharder : private RankGraph {
   /// A rank has the channels of its heads, and of the groups that these read.
   void Convolve(int index) {
     const auto cut = scans_.find(Op(index).outputs[0]);
-    const bool planned =
-        cut != scans_.end() && PlaceOf(Op(index).inputs[0]) == Placement::Of(cut->second.columns);
+    const bool planned = cut != scans_.end() &&
+                         PlaceOf(Op(index).inputs[0]) == RankPlacement::Of(cut->second.columns);
     if (!planned) {
       report_.whole.push_back(Op(index).name);
       return GatherInputs(index);
     }
     TakeConvolution(Op(index), cut->second, options_.rank);
-    Place(Op(index).outputs[0], Placement::Of(cut->second.columns));
+    Place(Op(index).outputs[0], RankPlacement::Of(cut->second.columns));
   }
 
   void Scan(int index) {
     const auto cut = scans_.find(Op(index).inputs[0]);
     const bool planned = cut != scans_.end() &&
-                         PlaceOf(Op(index).inputs[0]) == Placement::Of(cut->second.columns) &&
-                         PlaceOf(Op(index).inputs[1]) == Placement::Of({cut->second.heads});
+                         PlaceOf(Op(index).inputs[0]) == RankPlacement::Of(cut->second.columns) &&
+                         PlaceOf(Op(index).inputs[1]) == RankPlacement::Of({cut->second.heads});
     if (!planned) {
       report_.whole.push_back(Op(index).name);
       return GatherInputs(index);
     }
     TakeScan(Op(index), cut->second, options_.rank);
-    Place(Op(index).outputs[0], Placement::Of({cut->second.inner}));
+    Place(Op(index).outputs[0], RankPlacement::Of({cut->second.inner}));
   }
 
   /// Between (tokens, width) and (tokens, heads, elements), around a norm of heads.
   void Reshape(int index) {
     Operator& op = Op(index);
     std::vector<int64_t> shape = IntsOf(op, "shape");
-    const Placement place = PlaceOf(op.inputs[0]);
-    const bool to_heads = place.kind == Placement::kSplit && shape.size() == 3 && shape[0] == -1 &&
-                          shape[1] * shape[2] > 0 && IsMultiple(place.ranges, shape[2]);
-    const bool from_heads = place.kind == Placement::kHeads && shape.size() == 2 && shape[0] == -1;
+    const RankPlacement place = PlaceOf(op.inputs[0]);
+    const bool to_heads = place.kind == RankPlacement::kSplit && shape.size() == 3 &&
+                          shape[0] == -1 && shape[1] * shape[2] > 0 &&
+                          IsMultiple(place.ranges, shape[2]);
+    const bool from_heads =
+        place.kind == RankPlacement::kHeads && shape.size() == 2 && shape[0] == -1;
     if (!to_heads && !from_heads) return GatherInputs(index);
     shape[1] = to_heads ? Mine(place.ranges).size() / shape[2] : Mine(place.ranges).size();
     op.params["shape"] = Parameter::FromValue(Value::Ints(shape));
     Place(op.outputs[0],
-          {to_heads ? Placement::kHeads : Placement::kSplit, place.ranges, place.width});
+          {to_heads ? RankPlacement::kHeads : RankPlacement::kSplit, place.ranges, place.width});
   }
 
   void Norm(int index) {
-    const Placement place = PlaceOf(Op(index).inputs[0]);
-    if (place.kind != Placement::kHeads) return GatherInputs(index);
+    const RankPlacement place = PlaceOf(Op(index).inputs[0]);
+    if (place.kind != RankPlacement::kHeads) return GatherInputs(index);
     Place(Op(index).outputs[0], place);
   }
 
@@ -447,11 +449,12 @@ class Sharder : private RankGraph {
   /// Element by element, so each rank can do its part.
   void Express(int index) {
     const Operator& op = Op(index);
-    const Placement place = op.inputs.empty() ? Placement() : PlaceOf(op.inputs[0]);
+    const RankPlacement place = op.inputs.empty() ? RankPlacement() : PlaceOf(op.inputs[0]);
     const bool alike = std::ranges::all_of(op.inputs, [&](int operand) {
       return PlaceOf(operand) == place || IsColumn(operand) || IsWeight(operand, place.width);
     });
-    if (place.kind != Placement::kSplit || !alike || ReadsShapes(op)) return GatherInputs(index);
+    if (place.kind != RankPlacement::kSplit || !alike || ReadsShapes(op))
+      return GatherInputs(index);
     for (const int operand : op.inputs) {
       if (!IsWeight(operand, place.width) || PlaceOf(operand) == place) continue;
       TakeRows(Op(Producer(operand, "pnnx.Attribute")), "data", {Mine(place.ranges)});
@@ -461,8 +464,8 @@ class Sharder : private RankGraph {
   }
 
   void Pick(int index) {
-    const Placement place = PlaceOf(Op(index).inputs[0]);
-    if (place.kind != Placement::kSplit || !IsPartition(place.ranges, place.width)) {
+    const RankPlacement place = PlaceOf(Op(index).inputs[0]);
+    if (place.kind != RankPlacement::kSplit || !IsPartition(place.ranges, place.width)) {
       return GatherInputs(index);
     }
     Operator& op = Op(index);

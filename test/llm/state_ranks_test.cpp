@@ -13,6 +13,7 @@
 #include "kit/sanitized.h"
 #include "llm/decoder_runner.h"
 #include "llm/kept_state.h"
+#include "llm/memory_needs.h"
 #include "llm/step_message.h"
 #include "oort/engine.h"
 #include "oort/pnnx.h"
@@ -125,6 +126,23 @@ TEST(StateRanks, EachRankOfAPipelineKeepsItsOwnLayers) {
   const auto model = StateModelOn({2, true});
   EXPECT_EQ(model->state_shape().layers, 1);
   EXPECT_EQ(model->info().state_bytes, 2 * model->state_shape().bytes());
+}
+
+/// A rank has a half of each state, and room for twice as many.
+TEST(StateRanks, AMemoryLimitIsThatOfARank) {
+  const auto model = StateModelOn({2});
+  EXPECT_EQ(model->info().state_bytes, StateModelOn({1})->info().state_bytes);
+  EXPECT_LT(model->state_shape().bytes(), model->info().state_bytes * 6 / 10);
+  EngineOptions options;
+  options.threads = 1;
+  options.memory_limit = NeedsOf(*model, options).fixed() + 3 * model->state_shape().bytes() + 1;
+  Engine engine(model, options);
+  for (const GenerateRequest& request : StateRankRequests()) {
+    if (request.n == 1) engine.Submit(request);
+  }
+  int64_t most = 0;
+  while (engine.Step()) most = std::max(most, engine.stats().running);
+  EXPECT_EQ(most, 3);
 }
 
 /// Between the two layers of the model, which keep a state, one with keys and values: 8 heads.
