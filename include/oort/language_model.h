@@ -96,7 +96,8 @@ struct LanguageModelInfo {
   size_t weight_bytes = 0;  ///< of all weights as they lie in the file
   size_t step_bytes = 0;    ///< of those that a step of one token reads
   size_t file_bytes = 0;
-  /// Of a model whose layers have a state of each sequence: what one takes, whatever its length.
+  /// Of a model whose layers have a state of each sequence: what one takes, whatever its length, on
+  /// all ranks together.
   size_t state_bytes = 0;
 };
 
@@ -108,8 +109,9 @@ struct ReaderMemory {
 
 /// What who runs the graph of a model must know, as it was built for a device.
 struct DecoderFacts {
-  Device attention_device;  ///< where the cache of keys and values must be
-  Device logits_device;     ///< where logits are made and can stay
+  Device attention_device;    ///< where the cache of keys and values must be
+  Device logits_device;       ///< where logits are made and can stay
+  bool caches_tokens = true;  ///< some layers have keys and values, if perhaps those of other ranks
   /// Positions of longer sequences, all of theirs, turn by other angles (longrope); 0: never.
   int64_t short_context = 0;
   /// Most sequences of one token each in a step, so that what each gets does not depend on the
@@ -150,7 +152,7 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   /// RunOptions::state.
   const std::shared_ptr<const RuntimeGraph>& graph() const;
   KvShape kv_shape(KvType type) const;
-  /// What layers keep of each sequence besides; without layers for most models.
+  /// What layers of this rank keep of each sequence besides; without layers for most models.
   const StateShape& state_shape() const;
   /// Names of the LoRA adapters.
   const std::vector<std::string>& adapters() const;

@@ -29,8 +29,9 @@ struct StateShape {
 class SequenceState {
  public:
   explicit SequenceState(const StateShape& shape);
-  /// The same at the same position, for another sequence that goes on from there.
-  std::unique_ptr<SequenceState> Clone() const;
+  /// The same numbers in memory of its own, for another sequence that goes on from there.
+  SequenceState(const SequenceState& other);
+  SequenceState& operator=(const SequenceState&) = delete;
 
   const StateShape& shape() const { return shape_; }
   float* Inputs(int64_t layer) const { return At(layer); }

@@ -15,11 +15,9 @@ size_t StateShape::bytes() const {
 SequenceState::SequenceState(const StateShape& shape)
     : shape_(shape), memory_(AllocateHost(shape.bytes())) {}
 
-std::unique_ptr<SequenceState> SequenceState::Clone() const {
-  auto copy = std::make_unique<SequenceState>(shape_);
-  std::memcpy(copy->memory_->data(), memory_->data(), memory_->size());
-  copy->torn = torn;
-  return copy;
+SequenceState::SequenceState(const SequenceState& other)
+    : torn(other.torn), shape_(other.shape_), memory_(AllocateHost(shape_.bytes())) {
+  std::memcpy(memory_->data(), other.memory_->data(), shape_.bytes());
 }
 
 }  // namespace oort

@@ -39,7 +39,33 @@ Tensor CopyColumns(const Tensor& from, int64_t begin, int64_t end) {
   return to;
 }
 
+Shape ShapeOfRows(const Tensor& from, const std::vector<AxisRange>& rows) {
+  Shape shape = from.shape();
+  shape[0] = 0;
+  for (const AxisRange& range : rows) shape[0] += range.size();
+  return shape;
+}
+
+Tensor CopyRows(const Tensor& from, const std::vector<AxisRange>& rows) {
+  Tensor to(from.dtype(), ShapeOfRows(from, rows));
+  std::byte* write = to.raw();
+  for (const AxisRange& range : rows) {
+    const Tensor part = from.Rows(range.begin, range.end);
+    std::memcpy(write, part.raw(), part.bytes());
+    write += part.bytes();
+  }
+  return to;
+}
+
+/// The weights of an operator that have a row for each element that it gives.
+constexpr const char* kOfRows[] = {"weight", "scale", "minimum", "bias"};
+
 }  // namespace
+
+void TakeRows(Operator& op, const std::string& name, const std::vector<AxisRange>& rows) {
+  const auto found = op.attributes.find(name);
+  if (found != op.attributes.end()) found->second = CopyRows(Elements(found->second), rows);
+}
 
 Tensor WeightCutter::Rows(const Tensor& tensor, const AxisRange& rows) {
   if (tensor.has_data()) return tensor.Rows(rows.begin, rows.end);
@@ -56,7 +82,19 @@ Tensor WeightCutter::Rows(const Tensor& tensor, const AxisRange& rows) {
 }
 
 void WeightCutter::CutRows(Operator& op, const std::string& suffix, const AxisRange& rows) {
-  for (const char* name : {"weight", "scale", "minimum", "bias"}) CutOne(op, name + suffix, rows);
+  for (const char* name : kOfRows) CutOne(op, name + suffix, rows);
+}
+
+void WeightCutter::CutRows(Operator& op, const std::string& suffix,
+                           const std::vector<AxisRange>& rows) {
+  if (rows.size() == 1) return CutRows(op, suffix, rows[0]);
+  for (const char* name : kOfRows) {
+    const auto found = op.attributes.find(name + suffix);
+    if (found == op.attributes.end()) continue;
+    Tensor& tensor = found->second;
+    tensor = MadeOf(tensor, ShapeOfRows(tensor, rows),
+                    [rows](const Tensor& whole) { return CopyRows(whole, rows); });
+  }
 }
 
 void WeightCutter::CutSinks(Operator& op, const AxisRange& heads) { CutOne(op, "sinks", heads); }

@@ -16,12 +16,17 @@ namespace oort {
 /// attributes of all who read them by a name; they share one tensor.
 void AttachWeights(Graph& graph);
 
+/// Leaves of an attribute, if it is there, these rows in this order, at once.
+void TakeRows(Operator& op, const std::string& name, const std::vector<AxisRange>& rows);
+
 /// Cuts attributes of operators with stored weights. One that several operators share (a head that
 /// is the embeddings) stays shared where they cut it alike.
 class WeightCutter {
  public:
   /// Rows of the weight of that suffix, of its scales and minimums, and of its bias.
   void CutRows(Operator& op, const std::string& suffix, const AxisRange& rows);
+  /// The same of several ranges, in this order.
+  void CutRows(Operator& op, const std::string& suffix, const std::vector<AxisRange>& rows);
   /// Sinks of attention, one for each head of queries.
   void CutSinks(Operator& op, const AxisRange& heads);
   /// Columns of the weight, its scales and minimums; they begin and end with a unit of ColumnUnit.

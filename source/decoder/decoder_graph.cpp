@@ -48,11 +48,16 @@ size_t WeightBytes(const Graph& graph) {
   return bytes;
 }
 
+StateShape StateOf(const Graph& graph) {
+  StateShape state;
+  for (const Operator& op : graph.operators) AddState(op, state);
+  return state;
+}
+
 DecoderGraph::DecoderGraph(Graph written)
-    : graph(std::move(written)), weight_bytes(WeightBytes(graph)) {
+    : graph(std::move(written)), state(StateOf(graph)), weight_bytes(WeightBytes(graph)) {
   for (const Operator& op : graph.operators) {
     if (op.type == "oort.PagedAttention") attention.push_back(op.name);
-    AddState(op, state);
     const auto original = op.params.find("original_context");
     if (op.type == "oort.RotaryAngles" && original != op.params.end()) {
       short_context = original->second.value().AsInt();

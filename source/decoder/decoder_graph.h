@@ -31,6 +31,9 @@ struct DecoderGraph {
   DecoderGraph() = default;
 };
 
+/// What the operators of a graph keep of each sequence besides keys and values.
+StateShape StateOf(const Graph& graph);
+
 /// Of all weights of a graph, those that operators share once.
 size_t WeightBytes(const Graph& graph);
 

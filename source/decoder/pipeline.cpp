@@ -48,7 +48,12 @@ class LayerCutter {
 
  private:
   Operator& Op(int index) { return graph_.operators[static_cast<size_t>(index)]; }
-  static bool HasLayer(const Operator& op) { return op.type == "oort.PagedAttention"; }
+  static bool HasKeys(const Operator& op) { return op.type == "oort.PagedAttention"; }
+  static bool HasState(const Operator& op) {
+    return op.type == "oort.StateScan" || op.type == "oort.ShortConvolution";
+  }
+  /// Whether it stands for a layer.
+  static bool HasLayer(const Operator& op) { return HasKeys(op) || op.type == "oort.StateScan"; }
 
   /// What depends on places of tokens alone, and has no table, every rank computes for itself.
   void SortOperators() {
@@ -123,17 +128,21 @@ class LayerCutter {
     return cuts;
   }
 
-  /// The cache of a rank has its own layers alone.
+  /// The cache of a rank, and its states of sequences, have its own layers alone.
   int64_t Renumber(size_t begin, size_t end) {
+    Renumber(begin, end, HasState);
+    return Renumber(begin, end, HasKeys);
+  }
+  int64_t Renumber(size_t begin, size_t end, bool (*is_one)(const Operator&)) {
     int64_t count = 0, lowest = std::numeric_limits<int64_t>::max();
     for (size_t i = begin; i < end; ++i) {
-      if (!HasLayer(Op(order_[i]))) continue;
+      if (!is_one(Op(order_[i]))) continue;
       lowest = std::min(lowest, LayerOf(Op(order_[i])));
       ++count;
     }
     for (size_t i = begin; i < end; ++i) {
       Operator& op = Op(order_[i]);
-      if (HasLayer(op)) op.params["layer"] = Parameter::FromValue(Value(LayerOf(op) - lowest));
+      if (is_one(op)) op.params["layer"] = Parameter::FromValue(Value(LayerOf(op) - lowest));
     }
     return count;
   }

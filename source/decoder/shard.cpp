@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "decoder/cut_weights.h"
+#include "decoder/rank_graph.h"
+#include "decoder/scan_cut.h"
 #include "decoder/shard_plan.h"
 #include "graph/passes/rewrite.h"
 
@@ -17,16 +19,9 @@ namespace {
 /// Rows of a weight that kernels hold together; a cut elsewhere would pack a few in vain.
 constexpr int64_t kRowUnit = 16;
 
-/// Heads cannot be shared out: all ranks then compute attention whole.
-struct HeadsStayWhole {};
-
-/// What a rank has of an operand. kSplit: a range of the last axis. kHeads: the same of the last
-/// two, as heads and their elements.
-struct Placement {
-  enum Kind : unsigned char { kWhole, kSplit, kHeads } kind = kWhole;
-  AxisRanges ranges = {};  ///< in elements
-  int64_t width = 0;       ///< of all ranks
-  bool operator==(const Placement&) const = default;
+/// What is tried to share out.
+struct SharedHeads {
+  bool attention = true, scans = true;
 };
 
 std::string SuffixOf(size_t part) { return part == 0 ? "" : "_" + std::to_string(part); }
@@ -37,14 +32,15 @@ bool IsMultiple(const AxisRanges& ranges, int64_t unit) {
          });
 }
 
-class Sharder {
+class Sharder : private RankGraph {
  public:
-  Sharder(Graph& graph, const ShardOptions& options, bool split_heads)
-      : graph_(graph), options_(options), split_heads_(split_heads) {}
+  Sharder(Graph& graph, const ShardOptions& options, SharedHeads shared)
+      : RankGraph(graph, options), shared_(shared) {}
 
   ShardReport Run() {
     const std::vector<int> order = graph_.TopologicalOrder();
-    if (split_heads_) PlanHeads();
+    if (shared_.attention) PlanHeads();
+    if (shared_.scans) PlanScans();
     for (const int index : order) Visit(index);
     for (const Operator& op : graph_.operators) {
       for (const auto& [name, tensor] : op.attributes) report_.weight_bytes += tensor.bytes();
@@ -53,34 +49,6 @@ class Sharder {
   }
 
  private:
-  Operator& Op(int index) { return graph_.operators[static_cast<size_t>(index)]; }
-  const Placement& PlaceOf(int operand) { return places_[operand]; }
-  /// Whatever is cut is cut here, so here is counted how.
-  AxisRange Mine(const AxisRanges& ranges) {
-    for (const AxisRange& range : ranges) {
-      for (const int64_t edge : {range.begin, range.end}) {
-        report_.plan = (report_.plan ^ static_cast<uint64_t>(edge)) * 0x9E3779B97F4A7C15;
-        report_.plan ^= report_.plan >> 32;
-      }
-    }
-    return ranges[static_cast<size_t>(options_.rank)];
-  }
-
-  static int64_t IntOf(const Operator& op, const std::string& name) {
-    const Value value = ParameterValue(op, name);
-    return value.IsInt() ? value.AsInt() : 0;
-  }
-  static std::vector<int64_t> IntsOf(const Operator& op, const std::string& name) {
-    const Value value = ParameterValue(op, name);
-    if (value.IsInt()) return {value.AsInt()};
-    const auto is_int = [](const Value& item) { return item.IsInt(); };
-    if (!value.IsList() || !std::ranges::all_of(value.AsList(), is_int)) return {};
-    return value.AsInts();
-  }
-  static void SetInt(Operator& op, const std::string& name, int64_t value) {
-    op.params[name] = Parameter::FromValue(Value(value));
-  }
-
   // Heads.
 
   void PlanHeads() {
@@ -115,7 +83,7 @@ class Sharder {
       if (producer < 0) throw HeadsStayWhole();
       const Operator& op = Op(producer);
       if (op.type == "oort.QuantizedLinear") {
-        hints_[operand] = ranges;
+        hints_[operand] = {ranges};
         return;
       }
       if (op.type == "oort.Rotary") {
@@ -129,65 +97,31 @@ class Sharder {
     }
   }
 
-  // Exchanges.
-
-  int AddExchange(const std::string& type, const std::string& name, std::vector<int> inputs,
-                  int output, const Tensor& bias = {}) {
-    Operator op;
-    op.type = type;
-    op.name = name;
-    op.input_names.resize(inputs.size());
-    op.inputs = std::move(inputs);
-    op.outputs = {output};
-    if (bias.defined()) op.attributes["bias"] = bias;
-    if (type == "oort.AllReduce") {
-      op.params["ranks"] = Parameter::FromValue(Value(int64_t{options_.ranks}));
-    }
-    ++report_.exchanges;
-    return graph_.AddOperator(std::move(op));
-  }
-
-  void SetParts(int gather, const AxisRanges& ranges) {
-    Value::List parts;
-    for (const AxisRange& range : ranges) parts.emplace_back(range.size());
-    Op(gather).params["parts"] = Parameter::FromValue(Value(parts));
-  }
-
-  /// The operand with the parts of all ranks.
-  int Whole(int operand) {
-    const Placement place = PlaceOf(operand);
-    if (place.kind == Placement::kWhole) return operand;
-    if (place.kind == Placement::kHeads || !IsPartition(place.ranges, place.width)) {
-      throw HeadsStayWhole();
-    }
-    const auto known = gathered_.find(operand);
-    if (known != gathered_.end()) return known->second;
-    const Operand& edge = graph_.operands[static_cast<size_t>(operand)];
-    const std::string name = Op(edge.producer).name + "." + edge.name + ".gather";
-    const int all = graph_.AddOperand(name);
-    const int gather = AddExchange("oort.AllGather", name, {operand}, all);
-    SetParts(gather, place.ranges);
-    gathered_[operand] = all;
-    return all;
-  }
-
-  void GatherInputs(int index) {
-    for (size_t i = 0; i < Op(index).inputs.size(); ++i) {
-      const int operand = Op(index).inputs[i], whole = Whole(operand);
-      if (whole != operand) graph_.ReplaceInput(index, i, whole);
+  /// Scans that read what products give, by way of a convolution, go with rows of these.
+  void PlanScans() {
+    for (size_t i = 0; i < graph_.operators.size(); ++i) {
+      const Operator& scan = graph_.operators[i];
+      if (scan.type != "oort.StateScan" || scan.inputs.size() != 2) continue;
+      const std::optional<ScanCut> cut = CutScan(scan, options_.ranks);
+      const int convolution = Producer(scan.inputs[0], "oort.ShortConvolution");
+      if (!cut || convolution < 0) continue;
+      const int channels = Op(convolution).inputs[0];
+      if (!IsProduct(channels) || !IsProduct(scan.inputs[1])) continue;
+      scans_[scan.inputs[0]] = *cut;
+      hints_[channels] = cut->columns;
+      hints_[scan.inputs[1]] = {cut->heads};
+      HintGates(scan.outputs[0], cut->inner);
     }
   }
 
-  /// The operator makes a new operand, from which an exchange is to make its output.
-  int Detach(int index, const std::string& name) {
-    const int raw = graph_.AddOperand(name);
-    graph_.ReplaceOutput(index, 0, raw);
-    return raw;
-  }
-
-  void Place(int operand, Placement place) {
-    graph_.operands[static_cast<size_t>(operand)].has_shape = false;  // that of all ranks
-    places_[operand] = std::move(place);
+  /// What is multiplied with the elements of an operand, one by one, is cut as they are.
+  void HintGates(int operand, const AxisRanges& ranges) {
+    for (const int reader : graph_.operands[static_cast<size_t>(operand)].consumers) {
+      if (Op(reader).type != "pnnx.Expression") continue;
+      for (const int other : Op(reader).inputs) {
+        if (IsProduct(other)) hints_.try_emplace(other, RangesInTurn{ranges});
+      }
+    }
   }
 
   // Rules.
@@ -200,6 +134,8 @@ class Sharder {
         {"oort.PagedAttention", &Sharder::Attend},
         {"oort.ExpertMixture", &Sharder::Mix},
         {"oort.Rotary", &Sharder::Turn},
+        {"oort.ShortConvolution", &Sharder::Convolve},
+        {"oort.StateScan", &Sharder::Scan},
         {"oort.Argmax", &Sharder::Pick},
         {"oort.QuantizedArgmax", &Sharder::PickProduct},
         {"Tensor.reshape", &Sharder::Reshape},
@@ -235,8 +171,8 @@ class Sharder {
     if (!options_.exact && CanSum(Op(index), PlaceOf(inputs.input))) return Sum(index, inputs);
     GatherInputs(index);
     if (IsRouter(Op(index))) return;
-    const std::optional<std::vector<AxisRanges>> cut = CutsOf(Op(index));
-    const bool finishes = inputs.addend >= 0 && HasActivation(Op(index));
+    const std::optional<std::vector<RangesInTurn>> cut = CutsOf(Op(index));
+    const bool finishes = inputs.addend >= 0 && (HasActivation(Op(index)) || InParts(cut));
     if (!cut || finishes) {
       report_.whole.push_back(Op(index).name);
       return;
@@ -248,7 +184,7 @@ class Sharder {
     const std::string name = Op(index).name;
     graph_.SetInputs(index, {Whole(inputs.input)});
     const int part = Detach(index, name + ".part");
-    SetParts(AddExchange("oort.AllGather", name + ".gather", {part, addend}, whole), (*cut)[0]);
+    SetParts(AddExchange("oort.AllGather", name + ".gather", {part, addend}, whole), (*cut)[0][0]);
     Place(whole, {});
   }
 
@@ -261,19 +197,26 @@ class Sharder {
     });
   }
 
+  static bool InParts(const std::optional<std::vector<RangesInTurn>>& cuts) {
+    return cuts && std::ranges::any_of(*cuts, [](const auto& cut) { return cut.size() > 1; });
+  }
+
   /// Ranges of the rows of each weight; nothing where they are too few to share out.
-  std::optional<std::vector<AxisRanges>> CutsOf(const Operator& op) {
+  std::optional<std::vector<RangesInTurn>> CutsOf(const Operator& op) {
     const std::vector<int64_t> rows = IntsOf(op, "out_features");
-    std::vector<AxisRanges> cuts;
+    std::vector<RangesInTurn> cuts;
     for (size_t part = 0; part < rows.size(); ++part) {
       const size_t output = IsGated(op) ? 0 : part;
       if (output >= op.outputs.size()) return {};
       const auto hint = hints_.find(op.outputs[output]);
-      const auto cut = hint != hints_.end()
-                           ? std::optional(hint->second)
-                           : CutEvenly(rows[part], UnitFor(op.outputs[output]), options_.ranks);
-      if (!cut || cut->back().end != rows[part]) return {};
-      cuts.push_back(*cut);
+      RangesInTurn cut;
+      if (hint != hints_.end()) {
+        cut = hint->second;
+      } else if (auto even = CutEvenly(rows[part], UnitFor(op.outputs[output]), options_.ranks)) {
+        cut = {*even};
+      }
+      if (cut.empty() || cut.back().back().end != rows[part]) return {};
+      cuts.push_back(std::move(cut));
     }
     if (cuts.empty()) return {};
     return cuts;
@@ -294,24 +237,25 @@ class Sharder {
     return unit;
   }
 
-  void CutParts(int index, const std::vector<AxisRanges>& cuts) {
+  void CutParts(int index, const std::vector<RangesInTurn>& cuts) {
     Operator& op = Op(index);
     Value::List sizes;
     for (size_t part = 0; part < cuts.size(); ++part) {
-      const AxisRange mine = Mine(cuts[part]);
+      std::vector<AxisRange> mine;
+      for (const AxisRanges& ranges : cuts[part]) mine.push_back(Mine(ranges));
       cutter_.CutRows(op, SuffixOf(part), mine);
-      sizes.emplace_back(mine.size());
+      int64_t size = 0;
+      for (const AxisRange& range : mine) size += range.size();
+      sizes.emplace_back(size);
     }
     op.params["out_features"] = Parameter::FromValue(Value(sizes));
-    for (size_t i = 0; i < op.outputs.size(); ++i) {
-      Place(op.outputs[i], {Placement::kSplit, cuts[i], cuts[i].back().end});
-    }
+    for (size_t i = 0; i < op.outputs.size(); ++i) Place(op.outputs[i], RankPlacement::Of(cuts[i]));
   }
 
   /// Whether each rank can multiply its columns, of which the sum is the product.
-  bool CanSum(const Operator& op, const Placement& place) const {
+  bool CanSum(const Operator& op, const RankPlacement& place) const {
     const int64_t columns = IntOf(op, "in_features");
-    return place.kind == Placement::kSplit && IsPartition(place.ranges, columns) &&
+    return place.kind == RankPlacement::kSplit && IsPartition(place.ranges, columns) &&
            op.outputs.size() == 1 && IntsOf(op, "out_features").size() == 1 && !HasActivation(op) &&
            !IsGated(op) && !op.attributes.contains("norm") &&
            IsMultiple(place.ranges, WeightCutter::ColumnUnit(op, "", columns));
@@ -407,9 +351,9 @@ class Sharder {
 
   void Turn(int index) {
     const Operator& op = Op(index);
-    const Placement query = PlaceOf(op.inputs[0]), key = PlaceOf(op.inputs[1]);
+    const RankPlacement query = PlaceOf(op.inputs[0]), key = PlaceOf(op.inputs[1]);
     const int64_t dim = IntOf(op, "head_dim");
-    const bool split = query.kind == Placement::kSplit && key.kind == Placement::kSplit &&
+    const bool split = query.kind == RankPlacement::kSplit && key.kind == RankPlacement::kSplit &&
                        IsMultiple(query.ranges, dim) && IsMultiple(key.ranges, dim);
     if (!split) return GatherInputs(index);
     Place(op.outputs[0], query);
@@ -418,11 +362,11 @@ class Sharder {
 
   void Attend(int index) {
     report_.kv_heads = IntOf(Op(index), "kv_heads");
-    if (!split_heads_) return GatherInputs(index);
+    if (!shared_.attention) return GatherInputs(index);
     Operator& op = Op(index);
     const int64_t dim = IntOf(op, "head_dim"), heads = IntOf(op, "heads");
     const std::optional<HeadRanges> cut = HeadsOf(op);
-    const Placement query{Placement::kSplit, Scaled(cut->queries, dim), heads * dim};
+    const RankPlacement query{RankPlacement::kSplit, Scaled(cut->queries, dim), heads * dim};
     const AxisRanges keys = Scaled(cut->keys, dim);
     const bool planned = PlaceOf(op.inputs[0]) == query && PlaceOf(op.inputs[1]).ranges == keys &&
                          PlaceOf(op.inputs[2]).ranges == keys;
@@ -441,33 +385,53 @@ class Sharder {
     Place(op.outputs[0], query);
   }
 
+  /// A rank has the channels of its heads, and of the groups that these read.
+  void Convolve(int index) {
+    const auto cut = scans_.find(Op(index).outputs[0]);
+    const bool planned = cut != scans_.end() &&
+                         PlaceOf(Op(index).inputs[0]) == RankPlacement::Of(cut->second.columns);
+    if (!planned) {
+      report_.whole.push_back(Op(index).name);
+      return GatherInputs(index);
+    }
+    TakeConvolution(Op(index), cut->second, options_.rank);
+    Place(Op(index).outputs[0], RankPlacement::Of(cut->second.columns));
+  }
+
+  void Scan(int index) {
+    const auto cut = scans_.find(Op(index).inputs[0]);
+    const bool planned = cut != scans_.end() &&
+                         PlaceOf(Op(index).inputs[0]) == RankPlacement::Of(cut->second.columns) &&
+                         PlaceOf(Op(index).inputs[1]) == RankPlacement::Of({cut->second.heads});
+    if (!planned) {
+      report_.whole.push_back(Op(index).name);
+      return GatherInputs(index);
+    }
+    TakeScan(Op(index), cut->second, options_.rank);
+    Place(Op(index).outputs[0], RankPlacement::Of({cut->second.inner}));
+  }
+
   /// Between (tokens, width) and (tokens, heads, elements), around a norm of heads.
   void Reshape(int index) {
     Operator& op = Op(index);
     std::vector<int64_t> shape = IntsOf(op, "shape");
-    const Placement place = PlaceOf(op.inputs[0]);
-    const bool to_heads = place.kind == Placement::kSplit && shape.size() == 3 && shape[0] == -1 &&
-                          shape[1] * shape[2] > 0 && IsMultiple(place.ranges, shape[2]);
-    const bool from_heads = place.kind == Placement::kHeads && shape.size() == 2 && shape[0] == -1;
+    const RankPlacement place = PlaceOf(op.inputs[0]);
+    const bool to_heads = place.kind == RankPlacement::kSplit && shape.size() == 3 &&
+                          shape[0] == -1 && shape[1] * shape[2] > 0 &&
+                          IsMultiple(place.ranges, shape[2]);
+    const bool from_heads =
+        place.kind == RankPlacement::kHeads && shape.size() == 2 && shape[0] == -1;
     if (!to_heads && !from_heads) return GatherInputs(index);
     shape[1] = to_heads ? Mine(place.ranges).size() / shape[2] : Mine(place.ranges).size();
     op.params["shape"] = Parameter::FromValue(Value::Ints(shape));
     Place(op.outputs[0],
-          {to_heads ? Placement::kHeads : Placement::kSplit, place.ranges, place.width});
+          {to_heads ? RankPlacement::kHeads : RankPlacement::kSplit, place.ranges, place.width});
   }
 
   void Norm(int index) {
-    const Placement place = PlaceOf(Op(index).inputs[0]);
-    if (place.kind != Placement::kHeads) return GatherInputs(index);
+    const RankPlacement place = PlaceOf(Op(index).inputs[0]);
+    if (place.kind != RankPlacement::kHeads) return GatherInputs(index);
     Place(Op(index).outputs[0], place);
-  }
-
-  /// Whether it is (rows, 1), which goes with each rank's part of the rows.
-  bool IsColumn(int operand) {
-    const int producer = graph_.operands[static_cast<size_t>(operand)].producer;
-    if (producer < 0 || Op(producer).type != "Tensor.reshape") return false;
-    const std::vector<int64_t> shape = IntsOf(Op(producer), "shape");
-    return shape.size() == 2 && shape[1] == 1 && PlaceOf(operand).kind == Placement::kWhole;
   }
 
   static bool ReadsShapes(const Operator& op) {
@@ -485,16 +449,23 @@ class Sharder {
   /// Element by element, so each rank can do its part.
   void Express(int index) {
     const Operator& op = Op(index);
-    const Placement place = op.inputs.empty() ? Placement() : PlaceOf(op.inputs[0]);
-    const bool alike = std::ranges::all_of(
-        op.inputs, [&](int operand) { return PlaceOf(operand) == place || IsColumn(operand); });
-    if (place.kind != Placement::kSplit || !alike || ReadsShapes(op)) return GatherInputs(index);
+    const RankPlacement place = op.inputs.empty() ? RankPlacement() : PlaceOf(op.inputs[0]);
+    const bool alike = std::ranges::all_of(op.inputs, [&](int operand) {
+      return PlaceOf(operand) == place || IsColumn(operand) || IsWeight(operand, place.width);
+    });
+    if (place.kind != RankPlacement::kSplit || !alike || ReadsShapes(op))
+      return GatherInputs(index);
+    for (const int operand : op.inputs) {
+      if (!IsWeight(operand, place.width) || PlaceOf(operand) == place) continue;
+      TakeRows(Op(Producer(operand, "pnnx.Attribute")), "data", {Mine(place.ranges)});
+      Place(operand, place);
+    }
     Place(op.outputs[0], place);
   }
 
   void Pick(int index) {
-    const Placement place = PlaceOf(Op(index).inputs[0]);
-    if (place.kind != Placement::kSplit || !IsPartition(place.ranges, place.width)) {
+    const RankPlacement place = PlaceOf(Op(index).inputs[0]);
+    if (place.kind != RankPlacement::kSplit || !IsPartition(place.ranges, place.width)) {
       return GatherInputs(index);
     }
     Operator& op = Op(index);
@@ -523,30 +494,31 @@ class Sharder {
     SetInt(Op(pick), "first", mine.begin);
   }
 
-  Graph& graph_;
-  const ShardOptions options_;
-  const bool split_heads_;
+  const SharedHeads shared_;
   WeightCutter cutter_;
-  std::map<int, Placement> places_;  // of operands that are not whole
-  std::map<int, AxisRanges> hints_;  // of operands that attention wants by heads
-  std::map<int, int> gathered_;      // operands, by those that they are the parts of
-  ShardReport report_;
+  std::map<int, RangesInTurn> hints_;  // of operands that attention and scans want by heads
+  std::map<int, ScanCut> scans_;       // by what convolutions give them
 };
 
 }  // namespace
 
 ShardReport Shard(Graph& graph, const ShardOptions& options) {
-  Graph sharded = graph;
-  try {
-    const ShardReport report = Sharder(sharded, options, true).Run();
-    graph = std::move(sharded);
-    return report;
-  } catch (const HeadsStayWhole&) {
-    sharded = graph;
+  SharedHeads shared;
+  while (true) {
+    Graph sharded = graph;
+    try {
+      const ShardReport report = Sharder(sharded, options, shared).Run();
+      graph = std::move(sharded);
+      return report;
+    } catch (const HeadsStayWhole&) {
+      if (!shared.attention && !shared.scans) {
+        throw Error(ErrorCode::kInternal, "ranks cannot share a graph that they share nothing of");
+      }
+      (shared.attention ? shared.attention : shared.scans) = false;
+    } catch (const ScansStayWhole&) {
+      shared.scans = false;
+    }
   }
-  const ShardReport report = Sharder(sharded, options, false).Run();
-  graph = std::move(sharded);
-  return report;
 }
 
 }  // namespace oort

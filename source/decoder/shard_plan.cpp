@@ -5,6 +5,12 @@
 
 namespace oort {
 
+std::vector<AxisRange> RangesOf(const RangesInTurn& parts, int rank) {
+  std::vector<AxisRange> ranges;
+  for (const AxisRanges& part : parts) ranges.push_back(part[static_cast<size_t>(rank)]);
+  return ranges;
+}
+
 bool IsPartition(const AxisRanges& ranges, int64_t count) {
   int64_t next = 0;
   for (const AxisRange& range : ranges) {

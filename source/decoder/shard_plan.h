@@ -17,6 +17,11 @@ struct AxisRange {
 /// One for each rank.
 using AxisRanges = std::vector<AxisRange>;
 
+/// Parts of an axis, of which each rank has a range: these lie one behind another there.
+using RangesInTurn = std::vector<AxisRanges>;
+/// What a rank has of them.
+std::vector<AxisRange> RangesOf(const RangesInTurn& parts, int rank);
+
 /// Whether each element belongs to exactly one rank.
 bool IsPartition(const AxisRanges& ranges, int64_t count);
 /// The same ranges in units of `unit` elements.

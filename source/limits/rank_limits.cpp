@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "oort/error.h"
 
@@ -33,6 +34,33 @@ const Link& FindLink(std::string_view name) {
               "there is no link '" + std::string(name) + "'; known are " + names);
 }
 
+namespace {
+
+/// That a rank waits for in a token.
+struct Exchanges {
+  double count = 0, bytes = 0;
+};
+
+Exchanges ExchangesOf(const ModelShape& shape, double ranks) {
+  const double layers = static_cast<double>(shape.layers), others = ranks - 1;
+  const double hidden = sizeof(float) * static_cast<double>(shape.hidden), sum = others * hidden;
+  Exchanges all{2, sum};  // the embeddings, and the token, of a few bytes
+  if (shape.state_size == 0) {
+    all.count += 2 * layers;
+    all.bytes += 2 * layers * sum;
+  } else if (std::fmod(static_cast<double>(shape.state_groups), ranks) == 0) {
+    all.count += layers;
+    all.bytes += layers * sum;
+  } else {  // a norm needs what others have, and its product is shared out by rows
+    const double inner = sizeof(float) * static_cast<double>(shape.heads * shape.head_dim);
+    all.count += 2 * layers;
+    all.bytes += layers * (inner + hidden) * others / ranks;
+  }
+  return all;
+}
+
+}  // namespace
+
 RankTime DecodeOnRanks(const ModelShape& shape, BitWidths precision, const Machine& machine,
                        const Link& link, int ranks, double position) {
   RankTime time;
@@ -40,9 +68,8 @@ RankTime DecodeOnRanks(const ModelShape& shape, BitWidths precision, const Machi
   time.own = DecodeLimit(shape, precision, machine, position).seconds() / (others + 1) +
              static_cast<double>(shape.layers) * machine.layer_overhead;
   if (others == 0) return time;
-  const double sums = 2 * static_cast<double>(shape.layers) + 1;
-  const double bytes = sizeof(float) * static_cast<double>(shape.hidden);
-  time.exchange = (sums + 1) * link.latency + sums * others * bytes / link.bandwidth;
+  const Exchanges exchanges = ExchangesOf(shape, others + 1);
+  time.exchange = exchanges.count * link.latency + exchanges.bytes / link.bandwidth;
   return time;
 }
 

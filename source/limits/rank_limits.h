@@ -31,7 +31,9 @@ struct RankTime {
 
 /// A token at `position` on so many machines of one kind. Each layer ends its attention and its
 /// feed-forward with a sum over all ranks, of numbers of four bytes that each rank sends to all; so
-/// do the embeddings, and the likeliest token is found by one more exchange.
+/// do the embeddings, and the likeliest token is found by one more exchange. A layer with a state
+/// ends with one such sum where ranks have whole groups of its heads; elsewhere the ranks gather
+/// what goes into its last product and what comes out.
 RankTime DecodeOnRanks(const ModelShape& shape, BitWidths precision, const Machine& machine,
                        const Link& link, int ranks, double position);
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "llm/kept_state.h"
 #include "oort/kv_cache.h"
-#include "oort/sequence_state.h"
 
 namespace oort {
 
@@ -155,7 +155,7 @@ struct CachedSequence {
   /// Of an encoder-decoder, which outlives the sequence, too: the prompt.
   const EncodedText* text = nullptr;
   /// Of a model whose layers have one, once a step has read a token: where `length` is.
-  std::unique_ptr<SequenceState> state = nullptr;
+  std::unique_ptr<KeptState> state = nullptr;
 };
 
 }  // namespace oort

@@ -91,8 +91,10 @@ DecoderRunner::DecoderRunner(std::shared_ptr<const LanguageModel> model, KvType 
       made_on_(model_->facts().logits_device),
       draws_(made_on_.type != DeviceType::kCpu || cuda::TokenDrawerOverride::active()),
       tokens_stay_(table_ || cuda::TokenDrawerOverride::active()),
-      session_(model_->graph(), {.threads = ThreadsOfRank(*model_, threads)}) {
+      session_(model_->graph(), {.threads = ThreadsOfRank(*model_, threads)}),
+      has_states_(model_->info().state_bytes > 0) {
   if (RankGroup* group = model_->rank_group().get()) {
+    if (has_states_) state_log_ = std::make_shared<StateLog>();
     rank_runner_ = group->Open(type, cache_tokens, ThreadsOfRank(*model_, threads));
   }
 }
@@ -129,16 +131,15 @@ void DecoderRunner::Reserve(std::span<const StepItem> items) {
 
 /// Sequences that have no state yet get one; from here on it is torn, until the step is over.
 void DecoderRunner::PrepareStates(std::span<const StepItem> items) {
-  const StateShape& shape = model_->state_shape();
-  if (shape.layers == 0) return;
+  if (!has_states_) return;
   for (const StepItem& item : items) {
     if (item.sequence == nullptr) continue;
-    std::unique_ptr<SequenceState>& state = item.sequence->state;
+    std::unique_ptr<KeptState>& state = item.sequence->state;
     const bool is_known = state != nullptr && !state->torn;
     if (item.sequence->length > 0 && !is_known) {
       throw Error(ErrorCode::kInternal, "the state of a sequence is lost: it has to be read again");
     }
-    if (state == nullptr) state = std::make_unique<SequenceState>(shape);
+    if (state == nullptr) state = std::make_unique<KeptState>(model_->state_shape(), state_log_);
   }
   for (const StepItem& item : items) {
     if (item.sequence != nullptr) item.sequence->state->torn = true;
@@ -301,6 +302,7 @@ void DecoderRunner::Describe(std::span<const StepItem> items) {
   positions_.clear();
   rows_.clear();
   slices_.clear();
+  states_.clear();
   pictures_.clear();
   bool filled = table_ == nullptr || items.size() < 2;
   for (const StepItem& item : items) {
@@ -346,16 +348,18 @@ void DecoderRunner::AddSlice(const StepItem& item) {
                                               : item.sequence->blocks.blocks();
   const int32_t adapter = item.sequence == nullptr ? -1 : item.sequence->adapter;
   const EncodedText* const text = item.sequence == nullptr ? nullptr : item.sequence->text;
-  SequenceState* const state = item.sequence == nullptr ? nullptr : item.sequence->state.get();
+  KeptState* const state = item.sequence == nullptr ? nullptr : item.sequence->state.get();
+  const auto add = [&](int64_t at, int64_t rows) {
+    slices_.push_back({first + at, rows, position + at, blocks, item.length, adapter, text, state});
+    states_.push_back(state == nullptr ? -1 : state->number());
+  };
   // The CPU's kernels for several tokens of a sequence sum in another order than those for one. A
   // GPU has one kernel for few rows, which needs to know that some of them read what others write.
   if (item.one_by_one && table_ == nullptr) {
-    for (int64_t i = 0; i < count; ++i) {
-      slices_.push_back({first + i, 1, position + i, blocks, item.length, adapter, text, state});
-    }
+    for (int64_t i = 0; i < count; ++i) add(i, 1);
     return;
   }
-  slices_.push_back({first, count, position, blocks, item.length, adapter, text, state});
+  add(0, count);
 }
 
 /// Kernels are chosen, and runs recorded, for few different numbers. Up to 16 rows a GPU's kernels
@@ -423,7 +427,10 @@ PendingForward DecoderRunner::Forward(std::span<const Tensor> inputs, std::span<
                   .positions = positions_,
                   .rows = rows_,
                   .slices = slices_,
-                  .blocks = {}};
+                  .blocks = {},
+                  .state_changes = {},
+                  .states = states_};
+  if (state_log_) message.step.state_changes = state_log_->Take();
   group.Lead(message, [&] {
     const GroupScope scope(group.collective());
     session_.ForwardInto(inputs, outputs, run);  // who waits here looks after the others

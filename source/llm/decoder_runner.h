@@ -83,9 +83,7 @@ class DecoderRunner {
   bool draws_on_device() const { return draws_; }
   /// Whether steps may continue others: on a GPU that reads the tokens again by itself. Other
   /// ranks are told each token, and from a state no token can be taken back.
-  bool can_run_ahead() const {
-    return draws_ && tokens_stay_ && rank_runner_ == 0 && model_->state_shape().layers == 0;
-  }
+  bool can_run_ahead() const { return draws_ && tokens_stay_ && rank_runner_ == 0 && !has_states_; }
   /// Waits for the steps under way, whose tokens leave the sequences again.
   void Drop() noexcept;
 
@@ -150,9 +148,12 @@ class DecoderRunner {
   Session session_;
   std::unique_ptr<cuda::TokenDrawer> drawer_;  // in the session's stream, likewise
   uint32_t rank_runner_ = 0;                   // by which other ranks know this one
+  bool has_states_;                            // sequences of the model, if perhaps not here
+  std::shared_ptr<StateLog> state_log_;        // for other ranks
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;
   std::vector<SequenceSlice> slices_;
+  std::vector<int64_t> states_;  // of each slice, the number of its state
   std::vector<PictureRow> pictures_;
   Tensor logits_, argmax_;  // on the host
   Tensor unseen_logits_;    // where they were made

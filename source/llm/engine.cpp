@@ -62,7 +62,7 @@ std::unique_ptr<Sequence> Engine::Impl::MakeSequence(const Generation& g,
   // The tokens of an encoder-decoder are not all that its answer depends on.
   // A state stands for all tokens so far, and not for the first of them.
   sequence->shares_prefix =
-      g.request.prompt_logprobs < 0 && !g.group->start_token && model->state_shape().layers == 0;
+      g.request.prompt_logprobs < 0 && !g.group->start_token && model->info().state_bytes == 0;
   if (g.group->search) sequence->group = g.group->id + 1;
   return sequence;
 }

@@ -38,7 +38,7 @@ std::unique_ptr<Drafter> MakeDrafter(const LanguageModel& model, const EngineOpt
   }
   if (draft.source == DraftOptions::kNone) return nullptr;
   // What a wrong guess did to a state cannot be taken back.
-  if (model.state_shape().layers > 0) throw NotOfStates(model.info(), "guessing tokens ahead");
+  if (model.info().state_bytes > 0) throw NotOfStates(model.info(), "guessing tokens ahead");
   if (draft.source == DraftOptions::kNgram) return std::make_unique<NgramDrafter>();
   if (!draft.model) throw Error(ErrorCode::kInvalidArgument, "no draft model was given");
   CheckSameVocabulary(model, *draft.model);

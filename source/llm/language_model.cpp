@@ -19,7 +19,6 @@
 #include "llm/load_on_ranks.h"
 #include "llm/rank_device.h"
 #include "llm/rank_group.h"
-#include "llm/state_models.h"
 #include "llm/text_reader.h"
 #include "llm/vision_tower.h"
 #include "parser/adapter/adapter.h"
@@ -186,11 +185,13 @@ uint64_t LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions&
     if (report.kv_heads > 0) kv_heads = report.kv_heads;
     plan = report.plan;
   }
+  state = StateOf(decoder.graph);
   std::erase_if(decoder.attention,
                 [&](const std::string& name) { return decoder.graph.FindOperator(name) < 0; });
   // Whoever measures one rank alone asks what that one reads.
   if (!group->lone()) return plan;
   info.step_bytes = DecoderGraph(decoder.graph).step_bytes;
+  info.state_bytes = state.bytes();
   for (const Operator& op : decoder.graph.operators) {
     if (op.type != "oort.QuantizedArgmax") continue;  // it reads the head, which has been counted
     for (const auto& [name, tensor] : op.attributes) info.step_bytes -= tensor.bytes();
@@ -381,8 +382,8 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   impl->kv_heads = impl->info.kv_heads;
   uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
   impl->state = decoder.state;
-  if (!alone && impl->state.layers > 0) throw NotOfStates(impl->info, "running on ranks");
   impl->kv_layers = impl->state.layers > 0 ? std::ssize(decoder.attention) : impl->info.layers;
+  const bool caches_tokens = impl->kv_layers > 0;  // the model, if perhaps not this rank
   if (!alone) {
     digest ^= impl->TakePart(decoder, options.ranks, options.device.type != DeviceType::kCpu);
   }
@@ -401,6 +402,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
                     error.what() + "): convert them to fewer bits (int8, int4)");
   }
   impl->facts = FactsOf(*impl->graph, impl->exact, decoder.short_context, decoder.attention);
+  impl->facts.caches_tokens = caches_tokens;
   if (impl->reader) {
     impl->facts.start_token = impl->reader->config().start_token;
     impl->facts.first_token = impl->reader->config().forced_first;

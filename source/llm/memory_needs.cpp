@@ -90,7 +90,7 @@ Error NoRoom(const MemoryNeeds& needs, std::string_view what, size_t limit) {
 
 int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
   const int64_t context = model.info().context;
-  if (model.kv_shape(KvType::kF32).layers == 0) {
+  if (!model.facts().caches_tokens) {
     return options.cache_tokens > 0 ? options.cache_tokens : kTokensWithoutCache;
   }
   if (options.memory_limit == 0) {

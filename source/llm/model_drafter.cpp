@@ -34,7 +34,7 @@ void CheckSameVocabulary(const LanguageModel& model, const LanguageModel& draft)
   if (model.info().encodes_prompts || draft.info().encodes_prompts) {
     throw NotOfEncoderDecoders("drafting by another model");
   }
-  if (draft.state_shape().layers > 0) throw NotOfStates(draft.info(), "drafting for another model");
+  if (draft.info().state_bytes > 0) throw NotOfStates(draft.info(), "drafting for another model");
   const int64_t size = model.info().vocabulary, other = draft.info().vocabulary;
   if (std::abs(size - other) > kMostPadding) {
     FailVocabulary("it has " + std::to_string(other) + " tokens, and the model " +

@@ -23,6 +23,7 @@ struct RankGroup::Runner {
   KvCache cache;
   std::unique_ptr<cuda::SequenceTable> table;  // where the cache is a GPU's
   std::unique_ptr<cuda::Stream> block_copies;  // there, when it is asked for
+  FollowedStates states;
   Session session;
   Tensor logits;  // where they are made: nobody reads them here
 
@@ -30,9 +31,14 @@ struct RankGroup::Runner {
       : model(shared),
         cache(MakeKvCache(*shared, message.kv, message.cache_tokens)),
         table(MakeSequenceTable(*shared, cache)),
+        states(shared->state_shape()),
         session(shared->graph(), {.threads = message.threads}) {}
 
   void Step(RankStep& step, Collective& group) {
+    states.Change(step.state_changes);
+    for (size_t i = 0; i < step.slices.size(); ++i) {
+      step.slices[i].state = states.At(step.states[i], step.slices[i].position);
+    }
     if (table) table->Set(step.slices);
     const SequenceBatch batch{step.slices, &cache, table.get(), step.rows_alone};
     const GroupScope scope(group);

@@ -17,7 +17,7 @@ Error NotOfStates(const LanguageModelInfo& model, std::string_view what) {
 
 EngineOptions WithRoomForStates(const LanguageModel& model, const EngineOptions& options) {
   EngineOptions fitting = options;
-  const size_t state = model.info().state_bytes;
+  const size_t state = model.state_shape().bytes();
   if (state == 0 || options.memory_limit == 0) return fitting;
   const MemoryNeeds needs = NeedsOf(model, options);
   const size_t taken = std::min(needs.fixed(), options.memory_limit);

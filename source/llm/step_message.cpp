@@ -68,7 +68,7 @@ class MessageReader {
   std::span<const std::byte> bytes_;
 };
 
-constexpr uint32_t kMessageVersion = 1;
+constexpr uint32_t kMessageVersion = 2;
 
 }  // namespace
 
@@ -90,12 +90,19 @@ std::vector<std::byte> RankMessage::Write() const {
       out.PutAll(step.positions);
       out.PutAll(step.rows);
       out.Put(static_cast<uint64_t>(step.slices.size()));
-      for (const SequenceSlice& slice : step.slices) {
-        for (const int64_t number : {slice.first, slice.count, slice.position, slice.length}) {
+      for (size_t i = 0; i < step.slices.size(); ++i) {
+        const SequenceSlice& slice = step.slices[i];
+        for (const int64_t number :
+             {slice.first, slice.count, slice.position, slice.length, step.states.at(i)}) {
           out.Put(number);
         }
         out.Put(slice.adapter);
         out.PutAll(slice.blocks);
+      }
+      out.Put(static_cast<uint64_t>(step.state_changes.size()));
+      for (const StateChange& change : step.state_changes) {
+        out.Put(change.state);
+        out.Put(change.from);
       }
       break;
     case RankCommand::kCopy:
@@ -136,10 +143,12 @@ RankMessage RankMessage::Read(std::span<const std::byte> bytes) {
       step.tokens = in.GetAll();
       step.positions = in.GetAll();
       step.rows = in.GetAll();
-      const size_t slices = in.Count(4 * sizeof(int64_t));
+      const size_t slices = in.Count(5 * sizeof(int64_t));
       for (size_t i = 0; i < slices; ++i) {
         SequenceSlice slice;
-        for (int64_t* number : {&slice.first, &slice.count, &slice.position, &slice.length}) {
+        int64_t& state = step.states.emplace_back();
+        for (int64_t* number :
+             {&slice.first, &slice.count, &slice.position, &slice.length, &state}) {
           *number = in.Get<int64_t>();
         }
         slice.adapter = in.Get<int32_t>();
@@ -147,6 +156,11 @@ RankMessage RankMessage::Read(std::span<const std::byte> bytes) {
         step.slices.push_back(slice);
       }
       for (size_t i = 0; i < slices; ++i) step.slices[i].blocks = step.blocks[i];
+      const size_t changes = in.Count(2 * sizeof(int64_t));
+      for (size_t i = 0; i < changes; ++i) {
+        const int64_t state = in.Get<int64_t>();
+        step.state_changes.push_back({state, in.Get<int64_t>()});
+      }
       break;
     }
     case RankCommand::kCopy: {

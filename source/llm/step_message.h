@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "llm/kept_state.h"
 #include "oort/kv_cache.h"
 
 namespace oort {
@@ -26,6 +27,9 @@ struct RankStep {
   std::vector<int32_t> tokens, positions, rows;
   std::vector<SequenceSlice> slices;  ///< their blocks are in `blocks`
   std::vector<std::vector<int32_t>> blocks;
+  std::vector<StateChange> state_changes;  ///< before it
+  /// Of each slice, the number of its state; below 0: it has none.
+  std::vector<int64_t> states;
 };
 
 /// Fields are those of its command; the others stay as they are here.

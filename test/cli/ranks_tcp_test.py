@@ -70,6 +70,17 @@ class TcpTest(TcpCase):
             self.assertEqual(json.loads(outs[0])["token_ids"], alone["token_ids"], (ranks, split))
             self.assertEqual(outs[1:], [""] * (ranks - 1))
 
+    def test_states_of_sequences_are_those_of_one(self):
+        ask = ["generate", TINY / "mamba2.gguf", "--raw", "--prompt", "the cat", "--max-tokens", 20, "--ignore-end"]
+        ask += ["--exact", "--n", 3, "--temperature", 1, "--seed", 3, "--threads", 1]  # answers begin with copies
+        alone = self.json(*ask)
+        for ranks, split in ((2, "exact"), (3, "exact"), (2, "pipeline")):
+            codes, outs, errors = self.finish(self.start_all([*ask, "--split", split, "--json"], ranks))
+            self.assertEqual(codes, [0] * ranks, errors)
+            together = json.loads(outs[0])
+            self.assertEqual(together["token_ids"], alone["token_ids"], (ranks, split))
+            self.assertEqual([a["text"] for a in together["others"]], [a["text"] for a in alone["others"]])
+
     def test_processes_give_the_bits_of_threads(self):
         ask = [*ASK, "--split", "fast", "--logprobs", 3]
         threads = self.json(*ask, "--ranks", 2)

@@ -93,7 +93,7 @@ class CudaRankModels : public ::testing::Test {
 
 TEST_F(CudaRankModels, AnswerAsTheCpuDoes) {
   const testing::TemporaryFolder folder;
-  for (const char* name : {"llama", "qwen2", "qwen3", "gemma2", "gpt2", "mixtral"}) {
+  for (const char* name : {"llama", "qwen2", "qwen3", "gemma2", "gpt2", "mixtral", "mamba2"}) {
     SCOPED_TRACE(name);
     const auto file = InHalves(name, folder);
     const std::vector<float> want = Logits(Load(file, Device::Cpu(), 1, false), 40);

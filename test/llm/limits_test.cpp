@@ -352,6 +352,21 @@ TEST(RankLimits, AreWithinTenPercentOfPublishedRates) {
   }
 }
 
+TEST(RankLimits, LayersWithAStateWaitLess) {
+  ModelShape shape = Llama2OnRanks(false);
+  shape.state_groups = 8;
+  shape.state_taps = 4;
+  const Link link{"", "", 1, 1e30};  // all that counts is how often
+  const auto waits = [&](int64_t state_size, int ranks) {
+    shape.state_size = state_size;
+    return DecodeOnRanks(shape, {16, 16}, FindMachine("a100"), link, ranks, 1).exchange;
+  };
+  const double layers = static_cast<double>(shape.layers);
+  EXPECT_NEAR(waits(0, 4), 2 * layers + 2, 1e-6);
+  EXPECT_NEAR(waits(128, 4), layers + 2, 1e-6);
+  EXPECT_NEAR(waits(128, 3), 2 * layers + 2, 1e-6);  // ranks share groups
+}
+
 TEST(RankLimits, SlowLinksAreSlowerThanOne) {
   const ModelShape shape = Llama2OnRanks(false);
   const Machine& machine = FindMachine("a100");

@@ -222,6 +222,68 @@ TEST(Shard, RanksShareTheQueriesOfAKey) {
   EXPECT_EQ(param(on_gpu, "group"), "none");
 }
 
+const Operator& ScanOf(const Graph& graph) {
+  const auto found = std::ranges::find(graph.operators, "oort.StateScan", &Operator::type);
+  EXPECT_NE(found, graph.operators.end());
+  return *found;
+}
+
+/// 8 heads of 8 elements in 2 groups, of which states have 12 numbers for an element.
+TEST(Shard, RanksKeepStatesOfTheirOwnHeads) {
+  for (const bool exact : {false, true}) {
+    for (int rank = 0; rank < 2; ++rank) {
+      ShardReport report;
+      const Graph graph =
+          ShardedGraph("mamba2", {.rank = rank, .ranks = 2, .exact = exact}, report);
+      EXPECT_EQ(StateOf(graph), (StateShape{2, 3 * (32 + 2 * 12), 32 * 12}));
+      EXPECT_EQ(ScanOf(graph).attributes.at("rate").dim(0), 4);
+      // Of a layer what goes into the product behind it, and what comes out of it; and the logits.
+      EXPECT_EQ(testing::CountOperators(graph, "oort.AllGather"), exact ? 2 * 2 + 1 : 1);
+      EXPECT_EQ(testing::CountOperators(graph, "oort.AllReduce"), exact ? 1 : 2 + 1);
+      EXPECT_TRUE(report.whole.empty());
+    }
+  }
+}
+
+TEST(Shard, MoreRanksThanGroupsShareThem) {
+  int64_t heads = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    ShardReport report;
+    const Graph graph = ShardedGraph("mamba2", {.rank = rank, .ranks = 3}, report);
+    const Tensor& rates = ScanOf(graph).attributes.at("rate");
+    EXPECT_EQ(ScanOf(graph).params.at("groups").text(), "1");
+    EXPECT_EQ(StateOf(graph).recurrence, rates.dim(0) * 8 * 12);
+    EXPECT_EQ(StateOf(graph).inputs, 3 * (rates.dim(0) * 8 + 2 * 12));
+    heads += rates.dim(0);
+  }
+  EXPECT_EQ(heads, 8);
+}
+
+/// Rows of the channels of a rank are those of its heads, then those of its groups.
+TEST(Shard, ChannelsOfConvolutionsAreCutInThreeParts) {
+  const auto weight = [](const ShardOptions& options) {
+    ShardReport report;
+    const Graph graph = ShardedGraph("mamba2", options, report);
+    const int index = graph.FindOperator("model.layers.1.mixer.conv");
+    return graph.operators[static_cast<size_t>(index)].attributes.at("weight");
+  };
+  const Tensor all = weight({}), part = weight({.rank = 1, .ranks = 2});
+  ASSERT_EQ(part.shape(), (Shape{32 + 2 * 12, 4}));
+  int64_t row = 0;
+  for (const AxisRange range : {AxisRange{32, 64}, {76, 88}, {100, 112}}) {
+    const Tensor want = all.Rows(range.begin, range.end), got = part.Rows(row, row + range.size());
+    EXPECT_EQ(std::memcmp(got.raw(), want.raw(), want.bytes()), 0) << row;
+    row += range.size();
+  }
+}
+
+TEST(Shard, MoreRanksThanHeadsKeepWholeStates) {
+  ShardReport report;
+  const Graph graph = ShardedGraph("mamba2", {.rank = 3, .ranks = 9}, report);
+  EXPECT_EQ(StateOf(graph), (StateShape{2, 3 * (64 + 2 * 2 * 12), 64 * 12}));
+  EXPECT_EQ(std::ranges::count(report.whole, "model.layers.0.mixer.scan"), 1);
+}
+
 TEST(Shard, ThePlanIsThatOfAllRanks) {
   ShardReport first, second, exact;
   ShardedGraph("llama", {.rank = 0, .ranks = 2}, first);

@@ -325,10 +325,6 @@ TEST(StateModel, WhatNeedsKeysAndValuesIsRefused) {
   options.draft.model = model;
   const auto usual = LanguageModel::Load(kStateModels / "llama");
   ExpectThrows([&] { Engine refused(usual, options); }, ErrorCode::kUnsupported, "drafting");
-  LanguageModelOptions ranks;
-  ranks.ranks.count = 2;
-  ExpectThrows([&] { LanguageModel::Load(kStateModels / "mamba2", ranks); },
-               ErrorCode::kUnsupported, "ranks");
 }
 
 }  // namespace
