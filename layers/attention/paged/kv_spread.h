@@ -21,8 +21,9 @@ namespace oort {
 /// Of how many neighbouring elements each gets a part of all: the largest power of two that divides
 /// the head, as far as it is of use. 1: keys are kept as they are.
 constexpr int64_t KvSpreadWidth(KvType type, int64_t head_dim) {
-  constexpr int64_t kMost = 256;
-  return type == KvType::kInt8 ? std::min(head_dim & -head_dim, kMost) : 1;
+  constexpr int64_t kLeast = 16, kMost = 256;
+  const int64_t width = std::min(head_dim & -head_dim, kMost);
+  return type == KvType::kInt8 && width >= kLeast ? width : 1;
 }
 
 }  // namespace oort

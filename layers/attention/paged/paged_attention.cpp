@@ -179,6 +179,8 @@ class PagedAttention final : public PagedAttentionBase {
 
   /// Without what they have in common, and spread.
   const float* SpreadKeys(const KvTokens& tokens, int64_t head, std::vector<float>& spread) const {
+    const int64_t width = KvSpreadWidth(tokens.type, head_dim_);
+    if (width == 1 && !key_centre_.defined()) return tokens.keys;
     spread.resize(static_cast<size_t>(tokens.count * tokens.stride));
     for (int64_t t = 0; t < tokens.count; ++t) {
       const float* from = tokens.keys + t * tokens.stride;
@@ -188,7 +190,7 @@ class PagedAttention final : public PagedAttentionBase {
         std::transform(from, from + head_dim_, centre, to, std::minus<>());
         from = to;
       }
-      spread_.spread(from, to, head_dim_, KvSpreadWidth(tokens.type, head_dim_));
+      if (width > 1) spread_.spread(from, to, head_dim_, width);
     }
     return spread.data();
   }

@@ -109,8 +109,8 @@ struct KvWriteKernels {
 OORT_DECLARE_KERNELS(KvWriteKernels)
 
 /// Multiplies a head by a matrix that spreads what stands out (layers/attention/paged/kv_spread.h):
-/// each `width` elements, a power of two, by Hadamard's matrix of this size over the root of it.
-/// `to` may be `from`.
+/// each `width` elements, a power of two from 16 on, by Hadamard's matrix of this size over the
+/// root of it. `to` may be `from`.
 struct KvSpreadKernels {
   void (*spread)(const float* from, float* to, int64_t head_dim, int64_t width);
 };

@@ -44,27 +44,10 @@ inline void SpreadVectors(float* x, int64_t width, int64_t apart) {
   }
 }
 
-/// Fewer elements than a square has.
-inline void SpreadFew(const float* from, float* to, int64_t width) {
-  for (int64_t i = 0; i < width; ++i) to[i] = from[i];
-  for (int64_t apart = 1; apart < width; apart *= 2) {
-    for (int64_t i = 0; i < width; ++i) {
-      if ((i & apart) != 0) continue;
-      const float first = to[i], second = to[i + apart];
-      to[i] = first + second;
-      to[i + apart] = first - second;
-    }
-  }
-}
-
 void Spread(const float* from, float* to, int64_t head_dim, int64_t width) {
   const float factor = 1.0f / std::sqrt(static_cast<float>(width));
   for (int64_t begin = 0; begin < head_dim; begin += width) {
-    if (width < kSquare) {
-      SpreadFew(from + begin, to + begin, width);
-    } else {
-      for (int64_t i = begin; i < begin + width; i += kSquare) SpreadSquare(from + i, to + i);
-    }
+    for (int64_t i = begin; i < begin + width; i += kSquare) SpreadSquare(from + i, to + i);
     for (int64_t apart = kSquare; apart < width; apart *= 2) {
       SpreadVectors(to + begin, width, apart);
     }
