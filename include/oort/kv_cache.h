@@ -19,10 +19,11 @@ class SequenceTable;  // layers/attention/paged/sequence_table.h
 }
 class SequenceState;  // oort/sequence_state.h
 
-/// How keys and values are kept. kInt8 has a scale for each token and head. kFp8 (e4m3: three bits
-/// behind the point, up to 448) has none, and is for a GPU alone. kK6V4 has keys of 6 bits around
-/// what the first token of their block has, and values of 4 bits, both in groups of 32 elements; it
-/// is for the CPU alone.
+/// How keys and values are kept. kInt8 has a scale for each token and head, of keys that are spread
+/// over their head (layers/attention/paged/kv_spread.h), as queries then are, too. kFp8 (e4m3:
+/// three bits behind the point, up to 448) has none, and is for a GPU alone. kK6V4 has keys of 6
+/// bits around what the first token of their block has, and values of 4 bits, both in groups of 32
+/// elements; it is for the CPU alone.
 enum class KvType : unsigned char { kF32, kF16, kInt8, kFp8, kK6V4 };
 std::string_view Name(KvType type);
 /// Throws kInvalidArgument unless it is a name of one.

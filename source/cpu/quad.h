@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Four floats, whatever the width of the vector type: for transposing. Only for *.simd.cpp.
+// Four floats, whatever the width of the vector type: for transposing, with sums and differences
+// (compilers have them for their own types). Only for *.simd.cpp.
 #pragma once
 
 #if defined(OORT_ISA_neon)
@@ -49,6 +50,14 @@ struct Quad {
   float v[4];
 };
 inline Quad LoadQuad(const float* p) { return {{p[0], p[1], p[2], p[3]}}; }
+inline Quad operator+(Quad a, Quad b) {
+  for (int i = 0; i < 4; ++i) a.v[i] += b.v[i];
+  return a;
+}
+inline Quad operator-(Quad a, Quad b) {
+  for (int i = 0; i < 4; ++i) a.v[i] -= b.v[i];
+  return a;
+}
 inline void StoreQuad(Quad q, float* p) {
   for (int i = 0; i < 4; ++i) p[i] = q.v[i];
 }

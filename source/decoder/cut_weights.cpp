@@ -97,7 +97,10 @@ void WeightCutter::CutRows(Operator& op, const std::string& suffix,
   }
 }
 
-void WeightCutter::CutSinks(Operator& op, const AxisRange& heads) { CutOne(op, "sinks", heads); }
+void WeightCutter::CutHeads(Operator& op, const AxisRange& queries, const AxisRange& key_elements) {
+  CutOne(op, "sinks", queries);
+  CutOne(op, "key_centre", key_elements);
+}
 
 void WeightCutter::CutOne(Operator& op, const std::string& name, const AxisRange& rows) {
   const auto found = op.attributes.find(name);

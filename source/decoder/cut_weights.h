@@ -27,8 +27,8 @@ class WeightCutter {
   void CutRows(Operator& op, const std::string& suffix, const AxisRange& rows);
   /// The same of several ranges, in this order.
   void CutRows(Operator& op, const std::string& suffix, const std::vector<AxisRange>& rows);
-  /// Sinks of attention, one for each head of queries.
-  void CutSinks(Operator& op, const AxisRange& heads);
+  /// Of attention: sinks, one for each head of queries, and the centre of keys by its elements.
+  void CutHeads(Operator& op, const AxisRange& queries, const AxisRange& key_elements);
   /// Columns of the weight, its scales and minimums; they begin and end with a unit of ColumnUnit.
   void CutColumns(Operator& op, const std::string& suffix, int64_t columns, const AxisRange& kept);
   /// Columns that have to stay together: those of a block, or those that share a scale. 0 where the

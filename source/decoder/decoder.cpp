@@ -8,6 +8,7 @@
 #include "cpu/activation.h"
 #include "decoder/decoder_stages.h"
 #include "decoder/graph_writer.h"
+#include "decoder/key_centre.h"
 #include "decoder/promised_rows.h"
 #include "decoder/state_space.h"
 
@@ -202,7 +203,24 @@ class DecoderWriter {
     if (!turns && config_.temperature.length > 0) {
       query = Expression(name + ".temperature", "mul(@0,@1)", {query, Temperature()});
     }
-    return Attend(name, index, cache_layer, {query, key, qkv[2]});
+    RotaryConfig turning;
+    if (turns) {
+      const bool local = rotary == DecoderConfig::LayerRotary::kLocal;
+      turning = local ? config_.local_rotary : config_.rotary;
+      turning.interleaved = config_.rotary.interleaved;
+    }
+    return Attend(name, index, cache_layer, {query, key, qkv[2]}, CentreOf(parts[1], turning));
+  }
+
+  /// Of the keys that a product gives; undefined where there is none, or their scores do not count
+  /// by their differences alone.
+  Tensor CentreOf(const std::string& product, const RotaryConfig& rotary) const {
+    const std::string bias = product + ".bias";
+    const bool is_free = !config_.sinks && config_.attention_softcap == 0 &&
+                         config_.query_key_norm == DecoderConfig::QueryKeyNorm::kNone &&
+                         rotary.original_context == 0;
+    if (!is_free || !checkpoint_.Has(bias)) return {};
+    return KeyCentre(checkpoint_.Vector(bias), config_.head_dim, rotary);
   }
 
   /// What each token's queries are multiplied with: (tokens, 1).
@@ -217,7 +235,7 @@ class DecoderWriter {
   }
 
   int Attend(const std::string& name, int64_t index, int64_t cache_layer,
-             const std::vector<int>& inputs) {
+             const std::vector<int>& inputs, const Tensor& key_centre = {}) {
     Written attend{"oort.PagedAttention", name};
     attend.Set("layer", Value(cache_layer))
         .Set("heads", Value(config_.heads))
@@ -228,6 +246,7 @@ class DecoderWriter {
         .Set("window", Value(Window(index)));
     if (config_.chunked_windows) attend.Set("chunked", Value(true));
     if (config_.sinks) attend.Attach("sinks", checkpoint_.Vector(name + ".sinks.weight"));
+    if (key_centre.defined()) attend.Attach("key_centre", key_centre);
     return graph_.AddOne(std::move(attend), inputs);
   }
 

@@ -57,8 +57,9 @@ class Sharder : private RankGraph {
       if (op.type != "oort.PagedAttention") continue;
       const int64_t dim = IntOf(op, "head_dim");
       const std::optional<HeadRanges> cut = HeadsOf(op);
-      const bool has_only_sinks = op.attributes.size() == op.attributes.count("sinks");
-      if (!cut || op.inputs.size() < 3 || !has_only_sinks) throw HeadsStayWhole();
+      const bool cuts_all =
+          op.attributes.size() == op.attributes.count("sinks") + op.attributes.count("key_centre");
+      if (!cut || op.inputs.size() < 3 || !cuts_all) throw HeadsStayWhole();
       Hint(op.inputs[0], Scaled(cut->queries, dim));
       Hint(op.inputs[1], Scaled(cut->keys, dim));
       Hint(op.inputs[2], Scaled(cut->keys, dim));
@@ -381,7 +382,7 @@ class Sharder : private RankGraph {
     report_.kv_heads = Mine(cut->keys).size();
     SetInt(op, "heads", mine.size());
     SetInt(op, "kv_heads", report_.kv_heads);
-    cutter_.CutSinks(op, mine);
+    cutter_.CutHeads(op, mine, Mine(keys));
     Place(op.outputs[0], query);
   }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "decoder/decoder.h"
 #include "decoder/decoder_graph.h"
@@ -178,6 +180,22 @@ TEST(Shard, SinksGoWithTheirHeads) {
     heads += sinks.dim(0);
   }
   EXPECT_EQ(heads, 4);
+}
+
+TEST(Shard, CentresOfKeysGoWithTheirHeads) {
+  for (const bool exact : {false, true}) {
+    ShardReport report;
+    const Graph whole = ShardedGraph("qwen2", {}, report);
+    const std::span<const float> all = AttentionOf(whole).attributes.at("key_centre").span<float>();
+    std::vector<float> parts;
+    for (int rank = 0; rank < 2; ++rank) {
+      const Graph graph = ShardedGraph("qwen2", {.rank = rank, .ranks = 2, .exact = exact}, report);
+      const Tensor part = AttentionOf(graph).attributes.at("key_centre");
+      EXPECT_LT(part.elements(), static_cast<int64_t>(all.size()));
+      parts.insert(parts.end(), part.span<float>().begin(), part.span<float>().end());
+    }
+    EXPECT_EQ(parts, std::vector<float>(all.begin(), all.end())) << exact;
+  }
 }
 
 /// Queries of every fourth layer grow with their position on the way to attention.

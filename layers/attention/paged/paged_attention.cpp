@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <numbers>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "core/checked.h"
 #include "core/parallel.h"
 #include "layers/attention/paged/cpu/kv_kernels.h"
+#include "layers/attention/paged/kv_spread.h"
 #include "layers/attention/paged/paged_attention_base.h"
 #include "layers/precision_param.h"
 #include "oort/layer.h"
@@ -27,6 +29,7 @@ class PagedAttention final : public PagedAttentionBase {
         kernels_(KvKernelsFor(init.isa())),
         many_(KvManyRowsKernelsFor(init.isa())),
         write_(KvWriteKernelsFor(init.isa())),
+        spread_(KvSpreadKernelsFor(init.isa())),
         rotary_(RotaryKernelsFor(init.isa())),
         halves_(MayRound(init) && !bias_.defined() ? KvF16KernelsFor(init.isa()) : nullptr),
         tiles_(MayRound(init) && !bias_.defined() && FillsKvTiles(head_dim_)
@@ -140,20 +143,22 @@ class PagedAttention final : public PagedAttentionBase {
     const double bytes = static_cast<double>(head_dim_ * kBlock) * 12;
     const int64_t all = ends.empty() ? 0 : ends.back() * kv_heads_;
     context.ParallelFor(all, GrainOf({bytes, 0}), [&](int64_t begin, int64_t end) {
+      std::vector<float> spread;
       for (int64_t i = begin; i < end; ++i) {
         const int64_t block = i / kv_heads_;
         const auto which = std::ranges::upper_bound(ends, block) - ends.begin();
         const SequenceSlice& slice = slices[static_cast<size_t>(which)];
         const int64_t before = which == 0 ? 0 : ends[static_cast<size_t>(which - 1)];
         WriteBlock(batch, slice, slice.position / kBlock + block - before, i % kv_heads_, keys,
-                   values);
+                   values, spread);
       }
     });
   }
 
-  /// The new tokens of a sequence that lie in its block `block`, for one head.
+  /// The new tokens of a sequence that lie in its block `block`, for one head. `spread` is memory
+  /// for their keys.
   void WriteBlock(const Batch& batch, const SequenceSlice& slice, int64_t block, int64_t head,
-                  const float* keys, const float* values) const {
+                  const float* keys, const float* values, std::vector<float>& spread) const {
     constexpr int64_t kBlock = KvCache::kBlockTokens;
     const int32_t place = slice.blocks[static_cast<size_t>(block)];
     KvTokens tokens;
@@ -168,7 +173,26 @@ class PagedAttention final : public PagedAttentionBase {
     tokens.count = std::min(slice.position + slice.count, (block + 1) * kBlock) - position;
     tokens.to_keys = batch.cache.Keys(layer_, place, head);
     tokens.to_values = batch.cache.Values(layer_, place, head);
+    if (tokens.type == KvType::kInt8) tokens.keys = SpreadKeys(tokens, head, spread);
     write_.write(tokens);
+  }
+
+  /// Without what they have in common, and spread.
+  const float* SpreadKeys(const KvTokens& tokens, int64_t head, std::vector<float>& spread) const {
+    const int64_t width = KvSpreadWidth(tokens.type, head_dim_);
+    if (width == 1 && !key_centre_.defined()) return tokens.keys;
+    spread.resize(static_cast<size_t>(tokens.count * tokens.stride));
+    for (int64_t t = 0; t < tokens.count; ++t) {
+      const float* from = tokens.keys + t * tokens.stride;
+      float* const to = spread.data() + t * tokens.stride;
+      if (key_centre_.defined()) {
+        const float* const centre = key_centre_.data<float>() + head * head_dim_;
+        std::transform(from, from + head_dim_, centre, to, std::minus<>());
+        from = to;
+      }
+      if (width > 1) spread_.spread(from, to, head_dim_, width);
+    }
+    return spread.data();
   }
 
   /// Rows of a chunk, such that the last one is not much smaller than the others: each costs what
@@ -244,6 +268,7 @@ class PagedAttention final : public PagedAttentionBase {
     const int64_t scratch_bytes = ScratchBytes(KindOf(tokens));
     ParallelPlaces(context.threads(), count, grains, [&](int place, int64_t begin, int64_t end) {
       std::vector<KvBlock> blocks;
+      std::vector<float> spread;
       for (int64_t i = begin; i < end; ++i) {
         const Chunk& chunk = chunks[static_cast<size_t>(i)];
         std::byte* const own = scratch + place * scratch_bytes;
@@ -252,18 +277,18 @@ class PagedAttention final : public PagedAttentionBase {
           tiles.scratch = own;
           // What came in earlier steps; the first rows bring it for the others.
           tiles.fetches_ahead = chunk.slice->position > 0 && chunk.row < kKvTileRows;
-          SetChunk(batch, chunk, query, out, blocks, tiles);
+          SetChunk(batch, chunk, query, out, blocks, spread, tiles);
           tiles_->attend(tiles);
           AddSinks(chunk, kLn2, tiles);
         } else if (chunk.kind == Kind::kMany) {
           KvManyRows rows;
           rows.scratch = reinterpret_cast<float*>(own);
-          SetChunk(batch, chunk, query, out, blocks, rows);
+          SetChunk(batch, chunk, query, out, blocks, spread, rows);
           many_.attend(rows);
           AddSinks(chunk, 1, rows);
         } else {
           KvAttention rows;
-          SetChunk(batch, chunk, query, out, blocks, rows);
+          SetChunk(batch, chunk, query, out, blocks, spread, rows);
           const bool in_halves = halves_ != nullptr && halves_->attend(rows);
           if (!in_halves) kernels_.attend(rows);
           AddSinks(chunk, in_halves ? kLn2 : 1, rows);
@@ -287,9 +312,22 @@ class PagedAttention final : public PagedAttentionBase {
     }
   }
 
+  /// As the keys of their cache are. Each row is in one chunk, so none is spread twice.
+  template <typename Queries>
+  void SpreadQueries(int64_t width, std::vector<float>& spread, Queries& attention) const {
+    if (width == 1) return;
+    spread.resize(static_cast<size_t>(attention.rows * head_dim_));
+    for (int r = 0; r < attention.rows; ++r) {
+      float* const to = spread.data() + r * head_dim_;
+      spread_.spread(attention.query[r], to, head_dim_, width);
+      attention.query[r] = to;
+    }
+  }
+
   template <typename Queries>
   void SetChunk(const Batch& batch, const Chunk& chunk, const float* query, float* out,
-                std::vector<KvBlock>& blocks, Queries& attention) const {
+                std::vector<KvBlock>& blocks, std::vector<float>& spread,
+                Queries& attention) const {
     const SequenceSlice& slice = *chunk.slice;
     const Group group = GroupOf(chunk.head);
     attention.type = batch.cache.shape().type;
@@ -313,6 +351,7 @@ class PagedAttention final : public PagedAttentionBase {
       attention.begin = std::min(attention.begin, attention.first[r]);
       attention.end = std::max(attention.end, attention.last[r] + 1);
     }
+    SpreadQueries(KvSpreadWidth(attention.type, head_dim_), spread, attention);
     blocks.resize(static_cast<size_t>(KvCache::BlocksFor(attention.end)));
     for (size_t i = 0; i < blocks.size(); ++i) {
       blocks[i] = {batch.cache.Keys(layer_, slice.blocks[i], chunk.head),
@@ -324,6 +363,7 @@ class PagedAttention final : public PagedAttentionBase {
   const KvKernels& kernels_;
   const KvManyRowsKernels& many_;
   const KvWriteKernels& write_;
+  const KvSpreadKernels& spread_;
   const RotaryKernels& rotary_;
   const KvF16Kernels* halves_;    // null: exact, or no such products
   const KvTileKernels* tiles_;    // likewise
@@ -345,7 +385,9 @@ OORT_LAYERS(paged_attention) {
           "queries and keys turn first, as in "
           "oort.Rotary. sinks: of each head a score that takes its share of the softmax "
           "without a value. distance_bias: (heads, distances), what is added to the score of a "
-          "token so far before the query, of those further away as of the last. Sequences and "
+          "token so far before the query, of those further away as of the last. key_centre: "
+          "(kv_heads * head_dim), about what all keys have in common once they turned; a cache of "
+          "int8 keeps how far they are from it. Sequences and "
           "cache come with the run. One rank's part of a model may "
           "begin with query first_query of the group of its first key, and end within one: "
           "group then says how many queries share a key. precision=bf16 may round "
@@ -375,6 +417,7 @@ OORT_LAYERS(paged_attention) {
           .Bool("interleaved", false)
           .OptionalAttribute("sinks", kF32Only)
           .OptionalAttribute("distance_bias", kF32Only)
+          .OptionalAttribute("key_centre", kF32Only)
           .Random();
   AddPrecisionParam(schema);
   registry.Add(schema, Create<PagedAttention>());

@@ -34,13 +34,22 @@ class PagedAttentionBase : public Layer {
         scale_(static_cast<float>(init.Float("scale"))),
         softcap_(static_cast<float>(init.Float("softcap"))),
         sinks_(init.Weight("sinks")),
-        bias_(init.Weight("distance_bias")) {
+        bias_(init.Weight("distance_bias")),
+        key_centre_(init.Weight("key_centre")) {
     SetGroups(init.Int("group"));
     CheckedMultiply(std::max(heads_, kv_heads_), head_dim_);
     if (sinks_.defined() && sinks_.shape() != Shape{heads_}) {
       throw Error(ErrorCode::kInvalidModel, "expected a sink for each of " +
                                                 std::to_string(heads_) + " heads, got " +
                                                 sinks_.ToString());
+    }
+    if (key_centre_.defined() &&
+        (key_centre_.shape() != Shape{kv_heads_ * head_dim_} || sinks_.defined() || softcap_ > 0)) {
+      throw Error(ErrorCode::kInvalidModel, "expected a centre of " + std::to_string(kv_heads_) +
+                                                " heads of keys of " + std::to_string(head_dim_) +
+                                                " elements, and neither sinks nor a soft cap, "
+                                                "got " +
+                                                key_centre_.ToString());
     }
     if (bias_.defined() &&
         (bias_.rank() != 2 || bias_.dim(0) != heads_ || bias_.dim(1) < 1 || softcap_ > 0)) {
@@ -144,8 +153,9 @@ class PagedAttentionBase : public Layer {
   int64_t window_;
   bool chunked_;  ///< windows do not slide
   float scale_, softcap_;
-  Tensor sinks_;  ///< of each head: a score that takes part in the softmax, but has no value
-  Tensor bias_;   ///< (heads, distances): what is added to scores of tokens so far away
+  Tensor sinks_;       ///< of each head: a score that takes part in the softmax, but has no value
+  Tensor bias_;        ///< (heads, distances): what is added to scores of tokens so far away
+  Tensor key_centre_;  ///< (kv_heads * head_dim): about what keys have in common once they turned
 
  private:
   /// One rank's part of a model may begin and end within a group.

@@ -108,6 +108,14 @@ struct KvWriteKernels {
 };
 OORT_DECLARE_KERNELS(KvWriteKernels)
 
+/// Multiplies a head by a matrix that spreads what stands out (layers/attention/paged/kv_spread.h):
+/// each `width` elements, a power of two from 16 on, by Hadamard's matrix of this size over the
+/// root of it. `to` may be `from`.
+struct KvSpreadKernels {
+  void (*spread)(const float* from, float* to, int64_t head_dim, int64_t width);
+};
+OORT_DECLARE_KERNELS(KvSpreadKernels)
+
 /// Rows that are computed together on tiles of bf16, in prefill.
 inline constexpr int kKvTileRows = 64;
 inline constexpr int64_t kKvTileTokens = 128;  ///< whose scores are made at a time

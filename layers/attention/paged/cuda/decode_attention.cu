@@ -15,6 +15,7 @@
 #include "cuda/launch.h"
 #include "cuda/stream.h"
 #include "layers/attention/paged/cuda/attention_tokens.h"
+#include "layers/attention/paged/kv_spread.h"
 #include "oort/error.h"
 
 namespace oort::cuda {
@@ -266,49 +267,100 @@ __global__ void __launch_bounds__(128)
 
 constexpr int kWriteWarps = 4;
 
-/// Quantizes one head of a token: a warp has up to eight elements a lane.
-template <typename ElementOf>
-__device__ __forceinline__ void WriteScaled(const ElementOf& element_of, int dim, int8_t* to,
-                                            float* scale) {
-  const int lane = threadIdx.x % 32;
-  float values[8], most = 0;
+/// What a lane has of a head that a warp works on: elements 32 apart, of 256 at most.
+struct LaneOfHead {
+  float v[8];
+
+  template <typename ElementOf>
+  __device__ __forceinline__ LaneOfHead(const ElementOf& element_of, int dim) {
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const int d = lane + 32 * i;
-    values[i] = d < dim ? element_of(d) : 0;
-    most = fmaxf(most, fabsf(values[i]));
+    for (int i = 0; i < 8; ++i) v[i] = At(i) < dim ? element_of(At(i)) : 0;
   }
+  static __device__ __forceinline__ int At(int i) {
+    return static_cast<int>(threadIdx.x) % 32 + 32 * i;
+  }
+  template <typename Put>
+  __device__ __forceinline__ void Each(int dim, const Put& put) const {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (At(i) < dim) put(At(i), v[i]);
+    }
+  }
+
+  /// Multiplies each `width` elements by Hadamard's matrix: sums in the order of the CPU's
+  /// (kv_spread.simd.cpp).
+  __device__ __forceinline__ void Spread(int width) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int apart = 1; apart < 32; apart *= 2) {
+      if (apart >= width) break;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const float other = __shfl_xor_sync(~0u, v[i], apart);
+        v[i] = (lane & apart) != 0 ? other - v[i] : v[i] + other;
+      }
+    }
+#pragma unroll
+    for (int apart = 1; apart < 8; apart *= 2) {
+      if (32 * apart >= width) break;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if ((i & apart) != 0) continue;
+        const float first = v[i], second = v[i + apart];
+        v[i] = first + second;
+        v[i + apart] = first - second;
+      }
+    }
+    const float factor = 1.0f / sqrtf(static_cast<float>(width));
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] *= factor;
+  }
+};
+
+/// Quantizes one head of a token.
+__device__ __forceinline__ void WriteScaled(const LaneOfHead& head, int dim, int8_t* to,
+                                            float* scale) {
+  float most = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) most = fmaxf(most, fabsf(head.v[i]));
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2) {
     most = fmaxf(most, __shfl_xor_sync(~0u, most, offset));
   }
   const bool usable = most > 1e-30f && most < 3.4e38f;  // as on the CPU
   const float inverse = usable ? 127.0f / most : 0.0f;
-  if (lane == 0) *scale = usable ? most / 127.0f : 0.0f;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const int d = lane + 32 * i;
-    if (d < dim) to[d] = static_cast<int8_t>(fmaxf(rintf(values[i] * inverse), -127.0f));
-  }
+  if (threadIdx.x % 32 == 0) *scale = usable ? most / 127.0f : 0.0f;
+  head.Each(dim, [&](int d, float x) {
+    to[d] = static_cast<int8_t>(fmaxf(rintf(x * inverse), -127.0f));
+  });
 }
 
 /// WriteKernel for int8: a warp takes a head at a time, of queries and then of keys and values.
+/// `width`: of KvSpreadWidth.
 __global__ void __launch_bounds__(kWriteWarps * 32)
-    WriteScaledKernel(const __grid_constant__ AttentionArgs a, float* turned) {
+    WriteScaledKernel(const __grid_constant__ AttentionArgs a, float* turned, int width) {
   LaunchDependents();
   WaitForPredecessor();
-  const int row = blockIdx.x, dim = a.head_dim, lane = threadIdx.x % 32;
+  const int row = blockIdx.x, dim = a.head_dim;
   const float* angles =
       a.angles != nullptr ? a.angles + static_cast<int64_t>(row) * 2 * a.pairs : nullptr;
   const int newest = a.sequences.positions[row], slot = newest % static_cast<int>(kKvBlock);
   const int32_t block = a.sequences.blocks[a.sequences.first_blocks[row] + newest / kKvBlock];
   const int first = static_cast<int>(blockIdx.y) * kWriteWarps + static_cast<int>(threadIdx.x) / 32;
+  const auto spread = [&](const float* head, const float* centre) {
+    LaneOfHead lane(
+        [&](int d) {
+          const float turned_element = Turned(head, d, angles, a.pairs, a.interleaved);
+          return centre == nullptr ? turned_element : turned_element - centre[d];
+        },
+        dim);
+    lane.Spread(width);
+    return lane;
+  };
   for (int h = first; h < a.heads + a.kv_heads; h += kWriteWarps * static_cast<int>(gridDim.y)) {
     if (h < a.heads) {
       const int64_t at = (static_cast<int64_t>(row) * a.heads + h) * dim;
-      for (int d = lane; d < dim; d += 32) {
-        turned[at + d] = Turned(a.query + at, d, angles, a.pairs, a.interleaved);
-      }
+      spread(a.query + at, nullptr).Each(dim, [&](int d, float x) { turned[at + d] = x; });
       continue;
     }
     const int head = h - a.heads;
@@ -317,9 +369,10 @@ __global__ void __launch_bounds__(kWriteWarps * 32)
     int8_t* const keys = static_cast<int8_t*>(a.kv.keys) + base;
     int8_t* const values = static_cast<int8_t*>(a.kv.values) + base;
     const int scales = static_cast<int>(kKvBlock) * dim;
-    WriteScaled([&](int d) { return Turned(a.key + from, d, angles, a.pairs, a.interleaved); }, dim,
-                keys + slot * dim, reinterpret_cast<float*>(keys + scales) + slot);
-    WriteScaled([&](int d) { return a.value[from + d]; }, dim, values + slot * dim,
+    const float* const centre = a.key_centre == nullptr ? nullptr : a.key_centre + head * dim;
+    WriteScaled(spread(a.key + from, centre), dim, keys + slot * dim,
+                reinterpret_cast<float*>(keys + scales) + slot);
+    WriteScaled(LaneOfHead([&](int d) { return a.value[from + d]; }, dim), dim, values + slot * dim,
                 reinterpret_cast<float*>(values + scales) + slot);
   }
 }
@@ -399,7 +452,8 @@ void WriteKeysAndValues(const Stream& stream, const AttentionArgs& args, float* 
     return Launch(stream,
                   {dim3(static_cast<unsigned>(args.rows), BlocksFor(heads, kWriteWarps, 4)),
                    dim3(kWriteWarps * 32), 0, overlap},
-                  WriteScaledKernel, args, turned);
+                  WriteScaledKernel, args, turned,
+                  static_cast<int>(KvSpreadWidth(args.kv.type, args.head_dim)));
   }
   const int64_t elements = static_cast<int64_t>(args.heads + args.kv_heads) * args.head_dim;
   const Grid grid{dim3(static_cast<unsigned>(args.rows), BlocksFor(elements, 128, 4)), dim3(128), 0,

@@ -30,6 +30,7 @@ struct AttentionArgs {
   const float* query = nullptr;  ///< (rows, heads, head_dim)
   const float* key = nullptr;    ///< (rows, kv_heads, head_dim), of the new tokens
   const float* value = nullptr;
+  const float* key_centre = nullptr;  ///< (kv_heads, head_dim), which kInt8 keeps keys without
   /// (rows, 2, pairs): cosines and sines by which pairs of queries and keys turn; null for none.
   const float* angles = nullptr;
   int pairs = 0;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "cuda/memory.h"
 #include "cuda/stream.h"
 #include "layers/attention/paged/cuda/device_paged_attention.h"
 #include "layers/attention/paged/paged_attention_base.h"
@@ -29,6 +30,7 @@ class CudaPagedAttention final : public PagedAttentionBase {
     if (sinks_.defined()) {
       throw Error(ErrorCode::kUnsupported, "has sinks, which attention on the GPU does not know");
     }
+    if (key_centre_.defined()) centre_on_device_ = cuda::ToDevice(key_centre_, init.device());
   }
 
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
@@ -88,6 +90,7 @@ class CudaPagedAttention final : public PagedAttentionBase {
       call.angles = args.tensor(angles_).data<float>();
       call.pairs = static_cast<int>(args.shape(angles_)[2]);
     }
+    if (centre_on_device_.defined()) call.key_centre = centre_on_device_.data<float>();
     call.interleaved = interleaved_;
     call.scale = scale_;
     call.softcap = softcap_;
@@ -112,6 +115,8 @@ class CudaPagedAttention final : public PagedAttentionBase {
     kv.block_stride = kv.head_stride * kv_heads_;
     return kv;
   }
+
+  Tensor centre_on_device_;
 };
 
 }  // namespace
