@@ -447,13 +447,22 @@ class Sharder {
     std::vector<int64_t> shape = IntsOf(op, "shape");
     const Placement place = PlaceOf(op.inputs[0]);
     const bool to_heads = place.kind == Placement::kSplit && shape.size() == 3 && shape[0] == -1 &&
-                          shape[1] * shape[2] > 0 && IsMultiple(place.ranges, shape[2]);
+                          shape[1] * shape[2] > 0 && IsMultiple(place.ranges, shape[2]) &&
+                          FeedsNorms(op.outputs[0]);
     const bool from_heads = place.kind == Placement::kHeads && shape.size() == 2 && shape[0] == -1;
     if (!to_heads && !from_heads) return GatherInputs(index);
     shape[1] = to_heads ? Mine(place.ranges).size() / shape[2] : Mine(place.ranges).size();
     op.params["shape"] = Parameter::FromValue(Value::Ints(shape));
     Place(op.outputs[0],
           {to_heads ? Placement::kHeads : Placement::kSplit, place.ranges, place.width});
+  }
+
+  /// Who else reads heads wants those of all ranks.
+  bool FeedsNorms(int operand) {
+    return std::ranges::all_of(
+        graph_.operands[static_cast<size_t>(operand)].consumers, [&](int reader) {
+          return Op(reader).type == "nn.RMSNorm" || Op(reader).type == "nn.LayerNorm";
+        });
   }
 
   void Norm(int index) {

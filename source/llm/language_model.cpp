@@ -382,7 +382,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
   impl->state = decoder.state;
   if (!alone && impl->state.layers > 0) throw NotOfStates(impl->info, "running on ranks");
-  impl->kv_layers = impl->state.layers > 0 ? std::ssize(decoder.attention) : impl->info.layers;
+  impl->kv_layers = std::min(decoder.cache_layers, impl->info.layers);
   if (!alone) {
     digest ^= impl->TakePart(decoder, options.ranks, options.device.type != DeviceType::kCpu);
   }

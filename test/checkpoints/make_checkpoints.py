@@ -92,6 +92,18 @@ MAMBA2 = dict(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_he
               conv_kernel=4, initializer_range=0.3, bos_token_id=1, eos_token_id=2, pad_token_id=None)
 
 
+GEMMA3N = (
+    COMMON
+    | dict(head_dim=16, sliding_window=4, num_hidden_layers=6, num_kv_shared_layers=3,
+           layer_types=2 * ["sliding_attention", "sliding_attention", "full_attention"])
+    | dict(altup_num_inputs=3, altup_active_idx=1, laurel_rank=8, hidden_size_per_layer_input=8)
+    | dict(vocab_size_per_layer_input=36, activation_sparsity_pattern=[0.8, 0.6, 0.0, 0.0, 0.0, 0.0])
+    | dict(final_logit_softcapping=3.0)
+    | dict(rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=1e6),
+                                sliding_attention=dict(rope_type="default", rope_theta=10000.0)))
+)
+
+
 # family of the GGUF, class of the config, what differs, dtype, bytes of a shard
 MODELS = {
     "llama": ("llama", transformers.LlamaConfig, COMMON | dict(rms_norm_eps=1e-5) | rope(500000.0, LLAMA3), "float32",
@@ -207,6 +219,7 @@ MODELS = {
                                  num_local_experts=128, num_experts_per_tok=1), "bfloat16", None),
     "gpt_oss": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "float32", None),
     "gpt_oss_mxfp4": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "bfloat16", None),
+    "gemma3n_text": ("gemma3n", transformers.Gemma3nTextConfig, GEMMA3N, "bfloat16", None),
     "gemma3_text": (
         "gemma3",
         transformers.Gemma3TextConfig,
@@ -308,6 +321,20 @@ def save_whole(model, folder):
     whole.save_pretrained(folder)
 
 
+def save_whole_gemma3n(folder, text):
+    """The same in one that reads pictures and hears, of which one tensor each will do."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    tensors = safetensors.torch.load_file(text / "model.safetensors")
+    whole = {name.replace("model.", "model.language_model.", 1): weight for name, weight in tensors.items()}
+    for part in ("audio_tower", "vision_tower", "embed_audio", "embed_vision"):
+        whole[f"model.{part}.norm.weight"] = torch.ones(4)
+    safetensors.torch.save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((text / "config.json").read_text())
+    config = dict(model_type="gemma3n", architectures=["Gemma3nForConditionalGeneration"], text_config=config)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
 def rotary_of(model):
     """The frequencies, those for long sequences where there are such, and the magnitude."""
     rotary = getattr(model.base_model, "rotary_emb", None) or getattr(getattr(model, "model", None), "rotary_emb", None)
@@ -346,7 +373,7 @@ def state_of(model):
     """All weights by name; those of experts under the names that they would have in a module of their own."""
     alternating = model.config.model_type == "gpt_oss"
     for name, weight in model.state_dict().items():
-        if name.endswith(".sinks"):
+        if name.endswith((".sinks", ".correct_output_scale")):
             yield name + ".weight", weight
         elif name.endswith("gate.e_score_correction_bias"):
             yield name.replace("gate.e_score_correction_bias", "gate_correction.bias"), weight
@@ -382,7 +409,7 @@ def gguf_name(name, family, config):
     if ending in MIXER:
         return f"blk.{layer}.{MIXER[ending]}"
     ours = LAYER[stem]
-    if family in ("gemma2", "gemma3", "olmo2", "gpt-oss") and stem == "post_attention_layernorm":
+    if family in ("gemma2", "gemma3", "gemma3n", "olmo2", "gpt-oss") and stem == "post_attention_layernorm":
         ours = "post_attention_norm"
     if family == "falcon" and config.new_decoder_architecture and stem in ("input_layernorm",
                                                                            "post_attention_layernorm"):
@@ -468,8 +495,20 @@ def write_gguf(model, path, family, packed={}):
                 rows = rows.unflatten(0, (config.num_attention_heads, -1)).contiguous().numpy()
                 writer.add_tensor(gguf_name(name.replace("kv_b_proj", part), family, config), rows)
             continue
+        if "altup_projections." in name or "altup_unembed_projections." in name:  # all of them are one tensor
+            stem, number, _ = name.rsplit(".", 2)
+            same = [weight for other, weight in state_of(model) if other.startswith(stem + ".")]
+            if number == "0":
+                writer.add_tensor(gguf_name(stem + ".weight", family, config), torch.stack(same).numpy())
+            continue
         values = np.ascontiguousarray(gguf_weight(name, weight.numpy(), config, family))
         writer.add_tensor(gguf_name(name, family, config), values)
+    first_shared = config.num_hidden_layers - getattr(config, "num_kv_shared_layers", 0)
+    for layer in range(first_shared, config.num_hidden_layers):  # real files have what nobody reads
+        for part in ("k_proj", "v_proj", "k_norm"):
+            name = f"model.layers.{{}}.self_attn.{part}.weight"
+            values = model.state_dict()[name.format(0)].numpy()
+            writer.add_tensor(gguf_name(name.format(layer), family, config), values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -586,6 +625,8 @@ def main():
         write_answer(model, name, family)
         if name == "llama4_text":
             save_whole(model, HERE / "llama4")
+        if name == "gemma3n_text":
+            save_whole_gemma3n(HERE / "gemma3n", HERE / name)
     if not sys.argv[1:]:
         make_llama2c()
 
