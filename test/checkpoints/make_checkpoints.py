@@ -26,9 +26,10 @@ import torch
 import transformers
 
 from gguf_metadata import head_counts, write_metadata
-from layer_parts import latent_parts, mixer_parts, mixer_weight, ungrouped
+from layer_parts import latent_parts, mixer_parts, mixer_weight, ungrouped, with_streams
 from llama2c_files import permuted, write_llama2c
 from tensor_names import LAYER, MIXER, TOP, name_parts
+from whole_folders import save_whole_gemma3n, save_whole_llama4
 
 HERE = pathlib.Path(__file__).parent
 VOCABULARY = 40
@@ -309,32 +310,6 @@ def save_folder(model, folder, dtype, shard):
     saved.save_pretrained(folder, **(dict(max_shard_size=shard) if shard else {}))
 
 
-def save_whole(model, folder):
-    """The same language model in one that reads pictures, too."""
-    shutil.rmtree(folder, ignore_errors=True)
-    vision = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=16,
-                  patch_size=8)
-    sizes = dict(vision_output_dim=16, projector_input_dim=16, projector_output_dim=16, pixel_shuffle_ratio=0.5)
-    config = transformers.Llama4Config(text_config=model.config.to_dict(), vision_config=vision | sizes)
-    whole = transformers.Llama4ForConditionalGeneration(config)
-    whole.language_model.load_state_dict(model.state_dict())
-    whole.save_pretrained(folder)
-
-
-def save_whole_gemma3n(folder, text):
-    """The same in one that reads pictures and hears, of which one tensor each will do."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    tensors = safetensors.torch.load_file(text / "model.safetensors")
-    whole = {name.replace("model.", "model.language_model.", 1): weight for name, weight in tensors.items()}
-    for part in ("audio_tower", "vision_tower", "embed_audio", "embed_vision"):
-        whole[f"model.{part}.norm.weight"] = torch.ones(4)
-    safetensors.torch.save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
-    config = json.loads((text / "config.json").read_text())
-    config = dict(model_type="gemma3n", architectures=["Gemma3nForConditionalGeneration"], text_config=config)
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-
-
 def rotary_of(model):
     """The frequencies, those for long sequences where there are such, and the magnitude."""
     rotary = getattr(model.base_model, "rotary_emb", None) or getattr(getattr(model, "model", None), "rotary_emb", None)
@@ -483,7 +458,8 @@ def write_gguf(model, path, family, packed={}):
             writer.add_tensor(f"rope_factors_{length}.weight", np.array(parameters[f"{length}_factor"],
                                                                         dtype=np.float32))
     blocks = dict(packed_parts(packed))
-    for name, weight in state_of(model):
+    state = with_streams(state_of(model), config) if family == "gemma3n" else state_of(model)
+    for name, weight in state:
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         if name in blocks:
@@ -495,20 +471,8 @@ def write_gguf(model, path, family, packed={}):
                 rows = rows.unflatten(0, (config.num_attention_heads, -1)).contiguous().numpy()
                 writer.add_tensor(gguf_name(name.replace("kv_b_proj", part), family, config), rows)
             continue
-        if "altup_projections." in name or "altup_unembed_projections." in name:  # all of them are one tensor
-            stem, number, _ = name.rsplit(".", 2)
-            same = [weight for other, weight in state_of(model) if other.startswith(stem + ".")]
-            if number == "0":
-                writer.add_tensor(gguf_name(stem + ".weight", family, config), torch.stack(same).numpy())
-            continue
         values = np.ascontiguousarray(gguf_weight(name, weight.numpy(), config, family))
         writer.add_tensor(gguf_name(name, family, config), values)
-    first_shared = config.num_hidden_layers - getattr(config, "num_kv_shared_layers", 0)
-    for layer in range(first_shared, config.num_hidden_layers):  # real files have what nobody reads
-        for part in ("k_proj", "v_proj", "k_norm"):
-            name = f"model.layers.{{}}.self_attn.{part}.weight"
-            values = model.state_dict()[name.format(0)].numpy()
-            writer.add_tensor(gguf_name(name.format(layer), family, config), values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -624,7 +588,7 @@ def main():
         write_gguf(model, HERE / f"{name}.gguf", family, packed)
         write_answer(model, name, family)
         if name == "llama4_text":
-            save_whole(model, HERE / "llama4")
+            save_whole_llama4(model, HERE / "llama4")
         if name == "gemma3n_text":
             save_whole_gemma3n(HERE / "gemma3n", HERE / name)
     if not sys.argv[1:]:
