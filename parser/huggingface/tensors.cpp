@@ -188,7 +188,8 @@ class HubMapper {
     // CheckTensors knows what else belongs there.
     const bool is_other = family.altup && parts->stem != "lm_head";
     if (!is_top && !is_other && parts->stem != "lm_head") return false;
-    table_.Add((is_top || is_other ? "model." : "") + parts->stem + parts->ending, std::move(placed));
+    table_.Add((is_top || is_other ? "model." : "") + parts->stem + parts->ending,
+               std::move(placed));
     return true;
   }
 

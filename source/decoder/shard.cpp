@@ -384,14 +384,22 @@ class Sharder {
     SetInt(op, "all_experts", experts);
   }
 
+  /// Whether it is tokens, or what stands for those that a table does not have.
+  bool IsOfTokens(int operand) {
+    const int producer = graph_.operands[static_cast<size_t>(operand)].producer;
+    if (producer < 0) return false;
+    const Operator& op = Op(producer);
+    if (op.type == "pnnx.Expression" && op.inputs.size() == 1) return IsOfTokens(op.inputs[0]);
+    return op.name == "pnnx_input_0";
+  }
+
   /// Of the table of tokens a rank has the rows of its part of the vocabulary.
   void Embed(int index) {
     GatherInputs(index);
     Operator& op = Op(index);
-    const int producer = graph_.operands[static_cast<size_t>(op.inputs[0])].producer;
     const int64_t rows = IntOf(op, "num_embeddings");
     const auto cut = CutEvenly(rows, kRowUnit, options_.ranks);
-    if (producer < 0 || Op(producer).name != "pnnx_input_0" || !cut) {
+    if (!IsOfTokens(op.inputs[0]) || !cut) {
       report_.whole.push_back(op.name);
       return;
     }
