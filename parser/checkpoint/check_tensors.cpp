@@ -27,6 +27,7 @@ class TensorChecker {
     if (config_.learned_positions) {
       Matrix("model.embed_positions", config_.context, config_.hidden);
     }
+    if (config_.altup.streams > 0) Streams();
     Norm("model.norm", config_.hidden);
     if (!config_.tied_head) Linear("lm_head", config_.vocabulary, config_.hidden);
     if (enough) Unused();
@@ -47,25 +48,64 @@ class TensorChecker {
       Norm(layer + "post_attention_layernorm", c.hidden);
       Norm(layer + "post_feedforward_layernorm", c.hidden);
     }
+    const bool has_keys = c.KeysOf(index) == index;
+    if (!has_keys) IgnoreKeys(layer + "self_attn.");
     if (c.latent.rank > 0) {
       Latent(layer + "self_attn.");
     } else {
       Linear(layer + "self_attn.q_proj", queries, c.hidden);
-      Linear(layer + "self_attn.k_proj", keys, c.hidden);
-      Linear(layer + "self_attn.v_proj", keys, c.hidden);
+      if (has_keys) Linear(layer + "self_attn.k_proj", keys, c.hidden);
+      if (has_keys) Linear(layer + "self_attn.v_proj", keys, c.hidden);
       Linear(layer + "self_attn.o_proj", c.hidden, queries);
     }
     const bool whole = c.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads;
     if (whole || c.query_key_norm == DecoderConfig::QueryKeyNorm::kHead) {
       Vector(layer + "self_attn.q_norm.weight", whole ? queries : c.head_dim);
-      Vector(layer + "self_attn.k_norm.weight", whole ? keys : c.head_dim);
+      if (has_keys) Vector(layer + "self_attn.k_norm.weight", whole ? keys : c.head_dim);
     }
+    if (c.altup.streams > 0) StreamsOf(layer);
     if (c.sinks) Vector(layer + "self_attn.sinks.weight", c.heads);
     if (c.experts.IsAt(index)) {
       Experts(layer + "mlp.");
     } else {
       FeedForward(layer + "mlp.", c.intermediate);
     }
+  }
+
+  /// Some files have them, but nobody reads them.
+  void IgnoreKeys(const std::string& name) {
+    for (const char* part :
+         {"k_proj.weight", "k_proj.bias", "v_proj.weight", "v_proj.bias", "k_norm.weight"}) {
+      used_.insert(name + part);
+    }
+  }
+
+  void Streams() {
+    const AltUpConfig& altup = config_.altup;
+    const int64_t hidden = config_.hidden, inputs = config_.layers * altup.per_layer;
+    Matrix("model.embed_tokens_per_layer", altup.vocabulary, inputs);
+    Matrix("model.per_layer_model_projection", inputs, hidden);
+    Vector("model.per_layer_projection_norm.weight", altup.per_layer);
+    for (int64_t i = 0; i + 1 < altup.streams; ++i) {
+      Matrix("model.altup_projections." + std::to_string(i), hidden, hidden);
+      Matrix("model.altup_unembed_projections." + std::to_string(i), hidden, hidden);
+    }
+  }
+
+  void StreamsOf(const std::string& layer) {
+    const AltUpConfig& altup = config_.altup;
+    const int64_t hidden = config_.hidden, streams = altup.streams;
+    Vector(layer + "altup.correct_output_scale.weight", hidden);
+    Vector(layer + "altup.router_norm.weight", hidden);
+    Matrix(layer + "altup.modality_router", streams, hidden);
+    Matrix(layer + "altup.prediction_coefs", streams * streams, streams);
+    Matrix(layer + "altup.correction_coefs", streams, streams);
+    Matrix(layer + "laurel.linear_left", altup.laurel, hidden);
+    Matrix(layer + "laurel.linear_right", hidden, altup.laurel);
+    Vector(layer + "laurel.post_laurel_norm.weight", hidden);
+    Matrix(layer + "per_layer_input_gate", altup.per_layer, hidden);
+    Matrix(layer + "per_layer_projection", hidden, altup.per_layer);
+    Vector(layer + "post_per_layer_input_norm.weight", hidden);
   }
 
   void Latent(const std::string& name) {

@@ -2,6 +2,7 @@
 // What a checkpoint says of a decoder-only transformer, whatever file it came from.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -80,6 +81,17 @@ struct StateSpaceConfig {
   int64_t channels() const { return inner() + 2 * groups * size; }
 };
 
+/// Several residual streams (Gemma 3n): a layer computes with one of them, and the others follow
+/// it.
+struct AltUpConfig {
+  int64_t streams = 0;     ///< 0: there is one, as usual
+  int64_t active = 0;      ///< the one that layers compute with
+  bool scaled = true;      ///< a layer's result has a factor for each number
+  int64_t laurel = 0;      ///< rank of the second residual
+  int64_t per_layer = 0;   ///< numbers of a token's embedding for each layer
+  int64_t vocabulary = 0;  ///< tokens that have such embeddings; others have those of token 0
+};
+
 struct DecoderConfig {
   enum class Norm : unsigned char { kRms, kLayer, kLayerWithoutBias };
   /// How a layer's two halves follow each other. kParallel: attention and feed-forward see the same
@@ -124,6 +136,13 @@ struct DecoderConfig {
   TemperatureConfig temperature;
   LatentConfig latent;  ///< then kv_heads is 1, and head_dim is the latent and what turns
   ExpertsConfig experts;
+  AltUpConfig altup;
+  /// The last so many layers have no keys and values of their own: see KeysOf.
+  int64_t shared_layers = 0;
+  bool value_norms = false;  ///< values have a norm of each head, without a weight
+  /// Of each layer: gates below their mean plus so many standard deviations are 0, and the others
+  /// lose that much; -infinity: all stay. Empty: of no layer.
+  std::vector<float> gate_cutoffs;
   StateSpaceConfig state_space;  ///< then heads, head_dim and intermediate are those of it
   RotaryConfig rotary;
   RotaryConfig local_rotary;              ///< of the layers that say kLocal
@@ -132,6 +151,22 @@ struct DecoderConfig {
   LayerRotary RotaryOf(int64_t layer) const {
     const auto index = static_cast<size_t>(layer);
     return index < layer_rotary.size() ? layer_rotary[index] : LayerRotary::kUsual;
+  }
+  /// The layer whose keys and values a layer sees: its own, or of those that share, the last one
+  /// with keys that has a window if they have one; -1: there is none.
+  int64_t KeysOf(int64_t layer) const {
+    const auto windowed = [&](int64_t i) {
+      const auto index = static_cast<size_t>(i);
+      return index < windows.size() && windows[index] > 0;
+    };
+    if (layer < layers - shared_layers) return layer;
+    int64_t source = layers - shared_layers - 1;
+    while (source >= 0 && windowed(source) != windowed(layer)) --source;
+    return source;
+  }
+  bool CutsGates(int64_t layer) const {
+    const auto index = static_cast<size_t>(layer);
+    return index < gate_cutoffs.size() && std::isfinite(gate_cutoffs[index]);
   }
   /// The norm before the feed-forward, below the name of a layer; empty where there is none.
   std::string_view FeedForwardNorm() const {

@@ -28,6 +28,11 @@ constexpr RenamedTensor kFalconNames[] = {
     {"mlp.dense_h_to_4h", "mlp.up_proj"},
     {"mlp.dense_4h_to_h", "mlp.down_proj"},
 };
+constexpr RenamedTensor kGemma3nNames[] = {
+    {"altup.correct_output_scale", "altup.correct_output_scale.weight"},
+};
+constexpr std::string_view kGemma3nOthers[] = {"model.audio_tower.", "model.vision_tower.",
+                                               "model.embed_audio.", "model.embed_vision."};
 constexpr RenamedTensor kGpt2Names[] = {
     {"wte", "embed_tokens"},
     {"wpe", "embed_positions"},
@@ -136,6 +141,32 @@ constexpr auto kFamilies = [] {
     family.text_family = "llama4_text";
     return family;
   }(llama4);
+  constexpr Family gemma3n = {.name = "gemma3n_text",
+                              .gguf_name = "gemma3n",
+                              .activation = Activation::kGeluTanh,
+                              .tied_head = true,
+                              .query_key_norm = QueryKeyNorm::kHead,
+                              .post_norms = true,
+                              .scaled_embeddings = true,
+                              .local_rotary_base = 10000,
+                              .altup = true,
+                              .context = 32768,
+                              .head_dim = 256,
+                              .windows = Windows::kMost,
+                              .window = 512,
+                              .window_period = 5,
+                              .rotary_base = 1000000,
+                              .activation_key = "hidden_activation",
+                              .hub_names = kGemma3nNames,
+                              .gguf_window = true};
+  /// The whole model, of which the language model alone is read.
+  constexpr Family gemma3n_whole = [](Family family) {
+    family.name = "gemma3n";
+    family.hub_prefix = "model.language_model.";
+    family.hub_skipped = kGemma3nOthers;
+    family.text_family = "gemma3n_text";
+    return family;
+  }(gemma3n);
   return std::to_array<Family>({
       {.name = "cohere",
        .gguf_name = "command-r",
@@ -224,6 +255,8 @@ constexpr auto kFamilies = [] {
        .activation_key = "hidden_activation",
        .offset_norms = true,
        .gguf_window = true},
+      gemma3n_whole,
+      gemma3n,
       {.name = "gpt2",
        .norm = Norm::kLayer,
        .activation = Activation::kGeluTanh,
@@ -478,6 +511,7 @@ DecoderConfig BeginConfig(const Family* family, std::string_view name) {
   config.chunked_windows = family->chunked_windows;
   config.temperature = family->temperature;
   config.experts.scales_inputs = family->scales_expert_inputs;
+  config.value_norms = family->altup;
   return config;
 }
 

@@ -72,6 +72,8 @@ struct Family {
   bool sigmoid_experts = false;
   bool expert_bias = false;  ///< of the router, too
   double expert_limit = 0;   ///< of gate and up; 0: there is none
+  /// There are several residual streams, and keys are Gemma 3n's.
+  bool altup = false;
   /// Layers have a state instead of attention, and keys are Mamba-2's.
   bool state_space = false;
   bool chunked_windows = false;

@@ -95,6 +95,26 @@ void CheckStateSpace(const StateSpaceConfig& state, Ranges& ranges) {
                  "the least time step is more than the largest");
 }
 
+void CheckStreams(const DecoderConfig& config, Ranges& ranges) {
+  const AltUpConfig& altup = config.altup;
+  ranges.Check("the number of layers that share keys and values", config.shared_layers,
+               std::max<int64_t>(config.layers - 1, 0), 0);
+  if (altup.streams == 0) return;  // a converted model keeps nothing of them but the graph
+  ranges.Check("the number of residual streams", altup.streams, 64, 2);
+  ranges.Check("the index of the active stream", altup.active, altup.streams - 1, 0);
+  ranges.Check("the rank of the second residual", altup.laurel, int64_t{1} << 20);
+  ranges.Check("the size of the embeddings for layers", altup.per_layer, int64_t{1} << 16);
+}
+
+/// Once the windows are those of all layers.
+void CheckSharedKeys(const DecoderConfig& config) {
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    if (config.KeysOf(layer) >= 0) continue;
+    throw Error(ErrorCode::kInvalidModel, "no layer before has the keys and values that layer " +
+                                              std::to_string(layer) + " should share");
+  }
+}
+
 /// Layers that differ from the others by their family's rule, where no file has said so already.
 void FinishRotary(const Family& family, DecoderConfig& config) {
   using LayerRotary = DecoderConfig::LayerRotary;
@@ -136,6 +156,7 @@ void FinishConfig(DecoderConfig& config) {
   CheckExperts(config, ranges);
   CheckLatent(config.latent, ranges);
   CheckStateSpace(config.state_space, ranges);
+  CheckStreams(config, ranges);
   ranges.Check("the length that queries grow by", config.temperature.length, (int64_t{1} << 31) - 1,
                0);
   ranges.CheckNumber("how much queries grow", config.temperature.scale, 0);
@@ -150,6 +171,7 @@ void FinishConfig(DecoderConfig& config) {
         static_cast<float>(1 / std::sqrt(static_cast<double>(config.head_dim)));
   }
   config.windows.resize(static_cast<size_t>(config.layers));
+  CheckSharedKeys(config);
   FinishRotary(FamilyOf(config), config);
 }
 

@@ -320,6 +320,16 @@ std::optional<std::string_view> Metadata::Text(std::string_view key) const {
   ThrowWrongType(key, "string");
 }
 
+std::vector<bool> Metadata::Bools(std::string_view key) const {
+  const MetaValue* const value = Find(key);
+  const auto* const array = value == nullptr ? nullptr : std::get_if<ArrayView>(value);
+  if (array == nullptr) return {};
+  if (array->type != ValueType::kBool) ThrowWrongType(key, "array of true and false");
+  std::vector<bool> flags;
+  for (const std::byte byte : array->bytes) flags.push_back(byte != std::byte{0});
+  return flags;
+}
+
 std::vector<int64_t> Metadata::Integers(std::string_view key) const {
   if (Find(key) == nullptr) return {};
   const ArrayView* array = FindArray(key);

@@ -61,6 +61,8 @@ class Metadata {
   /// Arrays; empty where missing. One number stands for an array of it alone.
   std::vector<int64_t> Integers(std::string_view key) const;
   std::vector<float> Floats(std::string_view key) const;
+  /// Empty also where the key has no array.
+  std::vector<bool> Bools(std::string_view key) const;
   std::vector<std::string_view> Texts(std::string_view key) const;
   /// The bytes of an array of u8 or i8.
   std::string_view Bytes(std::string_view key) const;

@@ -79,9 +79,22 @@ class TensorMapper {
     const std::string ending(name.substr(dot));
     if (ending != ".weight" && ending != ".bias") return false;
     if (stem.starts_with("blk.")) return PlaceInLayer(stem.substr(4), ending, placed);
+    if (stem == "altup_proj") return CutStreams("model.altup_projections.", placed);
+    if (stem == "altup_unembd_proj") return CutStreams("model.altup_unembed_projections.", placed);
     const std::string_view ours = Renamed(kTopNames, stem);
     if (ours.empty()) return false;
     table_.Add(std::string(ours) + ending, placed);
+    return true;
+  }
+
+  /// One tensor has the matrices of all streams but the first.
+  bool CutStreams(const std::string& name, const PlacedTensor& placed) {
+    const int64_t count = config_.altup.streams - 1;
+    if (count < 1 || placed.rank != 2 || placed.rows != count * config_.hidden) return false;
+    for (int64_t i = 0; i < count; ++i) {
+      table_.Add(name + std::to_string(i) + ".weight",
+                 placed.Cut(i * config_.hidden, config_.hidden));
+    }
     return true;
   }
 
@@ -210,6 +223,12 @@ CheckpointContents ReadContents(const std::vector<File>& files) {
   const File* owner = nullptr;
   const TensorEntry* embeddings = FindEntry(files, "token_embd.weight", &owner);
   config.vocabulary = embeddings == nullptr ? 0 : embeddings->dims[1];
+  if (config.altup.streams > 0) {
+    const TensorEntry* const table = FindEntry(files, "per_layer_token_embd.weight", &owner);
+    const TensorEntry* const low = FindEntry(files, "blk.0.laurel_l.weight", &owner);
+    config.altup.vocabulary = table == nullptr ? 0 : table->dims[1];
+    config.altup.laurel = low == nullptr ? 0 : low->dims[1];
+  }
   config.tied_head = FindEntry(files, "output.weight", &owner) == nullptr;
   ReadBlock(files, config);
   config.experts.corrected = HasLayerTensor(files, config, "exp_probs_b.bias");

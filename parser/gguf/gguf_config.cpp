@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/checked.h"
 #include "core/problems.h"
@@ -264,17 +265,24 @@ void ReadSizes(const ArchitectureKeys& keys, const Metadata& metadata, DecoderCo
   }
 }
 
-void ReadWindows(const ArchitectureKeys& keys, DecoderConfig& config) {
+void ReadWindows(const ArchitectureKeys& keys, const Metadata& metadata, DecoderConfig& config) {
   const Family& family = FamilyOf(config);
   if (!family.gguf_window) return;
   if (config.layers < 1 || config.layers > 4096) return;  // FinishConfig says so
   const bool some =
       family.windows == Family::Windows::kEven || family.windows == Family::Windows::kMost;
   const int64_t window = keys.OfAllLayers("attention.sliding_window").value_or(family.window);
-  const int64_t period =
-      keys.Integer("attention.sliding_window_pattern").value_or(family.window_period);
+  const std::string_view pattern = "attention.sliding_window_pattern";
+  const std::vector<bool> listed = metadata.Bools(keys.Key(pattern));
+  if (!listed.empty() && std::ssize(listed) != config.layers) {
+    throw Error(ErrorCode::kInvalidModel,
+                "the key " + Quote(keys.Key(pattern)) + " does not list every layer");
+  }
+  const int64_t period = listed.empty() ? keys.Integer(pattern).value_or(family.window_period) : 0;
   for (int64_t i = 0; i < config.layers; ++i) {
-    config.windows.push_back(some && !IsWindowed(family, i, period) ? 0 : window);
+    const bool windowed =
+        listed.empty() ? !some || IsWindowed(family, i, period) : listed[static_cast<size_t>(i)];
+    config.windows.push_back(windowed ? window : 0);
   }
   if (!family.chunked_windows || window > 0) return;
   // Without chunks all layers are alike: each turns, and no query grows.
@@ -314,6 +322,37 @@ void ReadScales(const ArchitectureKeys& keys, DecoderConfig& config) {
   }
 }
 
+/// What is Gemma 3n's alone. Files leave out what llama.cpp takes for granted.
+void ReadStreams(const ArchitectureKeys& keys, const Metadata& metadata, DecoderConfig& config) {
+  if (!FamilyOf(config).altup) return;
+  constexpr double kCutoffOf95Percent = 1.6448533535003662;
+  constexpr int64_t kCutLayers = 10, kLayersWithKeys = 20;
+  AltUpConfig& altup = config.altup;
+  altup.streams = keys.Integer("altup.num_inputs").value_or(4);
+  altup.active = keys.Integer("altup.active_idx").value_or(0);
+  altup.per_layer = keys.Integer("embedding_length_per_layer_input").value_or(256);
+  config.shared_layers = keys.Integer("attention.shared_kv_layers")
+                             .value_or(std::max<int64_t>(0, config.layers - kLayersWithKeys));
+  config.attention_scale = 1;
+  config.final_softcap = keys.Float("final_logit_softcapping", 30);
+  if (config.layers < 1 || config.layers > 4096) return;  // FinishConfig says so
+  const std::vector<float> told = metadata.Floats(keys.Key("activation_sparsity_scale"));
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const double usual =
+        i < kCutLayers ? kCutoffOf95Percent : -std::numeric_limits<double>::infinity();
+    const auto place = static_cast<size_t>(i);
+    const double cutoff = told.empty()          ? usual
+                          : place < told.size() ? static_cast<double>(told[place])
+                                                : NAN;
+    if (std::isnan(cutoff) || cutoff > 40) {
+      throw Error(ErrorCode::kInvalidModel, "the key " +
+                                                Quote(keys.Key("activation_sparsity_scale")) +
+                                                " has no sensible number for every layer");
+    }
+    config.gate_cutoffs.push_back(static_cast<float>(cutoff));
+  }
+}
+
 }  // namespace
 
 DecoderConfig ReadConfig(const Metadata& metadata, const RotaryFactors& factors) {
@@ -324,9 +363,10 @@ DecoderConfig ReadConfig(const Metadata& metadata, const RotaryFactors& factors)
   DecoderConfig config = RequireGgufFamily(*architecture);
   const ArchitectureKeys keys(metadata, *architecture);
   ReadSizes(keys, metadata, config);
-  ReadWindows(keys, config);
+  ReadWindows(keys, metadata, config);
   ReadTemperature(keys, config);
   ReadScales(keys, config);
+  ReadStreams(keys, metadata, config);
   if (const auto scale = keys.Number("attention.scale"); scale && *scale != 0) {
     config.attention_scale = static_cast<float>(*scale);
   }

@@ -16,10 +16,14 @@ struct RenamedPart {
   std::string_view file, ours;
 };
 
-inline constexpr RenamedPart kTopNames[] = {{"token_embd", "model.embed_tokens"},
-                                            {"position_embd", "model.embed_positions"},
-                                            {"output_norm", "model.norm"},
-                                            {"output", "lm_head"}};
+inline constexpr RenamedPart kTopNames[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"position_embd", "model.embed_positions"},
+    {"output_norm", "model.norm"},
+    {"per_layer_token_embd", "model.embed_tokens_per_layer"},
+    {"per_layer_model_proj", "model.per_layer_model_projection"},
+    {"per_layer_proj_norm", "model.per_layer_projection_norm"},
+    {"output", "lm_head"}};
 inline constexpr RenamedPart kLayerNames[] = {
     {"attn_norm", "input_layernorm"},
     {"attn_q", "self_attn.q_proj"},
@@ -51,6 +55,17 @@ inline constexpr RenamedPart kLayerNames[] = {
     {"ffn_up_shexp", "mlp.shared_expert.up_proj"},
     {"ffn_down_shexp", "mlp.shared_expert.down_proj"},
     {"ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+    {"altup_correct_scale", "altup.correct_output_scale"},
+    {"altup_correct_coef", "altup.correction_coefs"},
+    {"altup_predict_coef", "altup.prediction_coefs"},
+    {"altup_router", "altup.modality_router"},
+    {"altup_router_norm", "altup.router_norm"},
+    {"laurel_l", "laurel.linear_left"},
+    {"laurel_r", "laurel.linear_right"},
+    {"laurel_post_norm", "laurel.post_laurel_norm"},
+    {"inp_gate", "per_layer_input_gate"},
+    {"proj", "per_layer_projection"},
+    {"post_norm", "post_per_layer_input_norm"},
     {"ssm_in", "mixer.in_proj"},
     {"ssm_conv1d", "mixer.conv"},
     {"ssm_a", "mixer.rate"},

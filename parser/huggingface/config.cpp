@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <limits>
+#include <numbers>
 #include <optional>
 
 #include "core/checked.h"
@@ -288,6 +290,75 @@ void ReadStateSpace(const json::Object& file, DecoderConfig& config) {
   }
 }
 
+/// The x below which a normally distributed number is with that probability.
+float NormalQuantile(double probability) {
+  double low = -40, high = 40;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(-middle / std::numbers::sqrt2) / 2 < probability ? low : high) = middle;
+  }
+  return static_cast<float>(high);
+}
+
+/// Shares of gates that are cut off, of each layer; files of other sizes leave out that the first
+/// ten lose 0.95 of them.
+void ReadGateCutoffs(const json::Object& file, DecoderConfig& config) {
+  constexpr std::string_view kKey = "activation_sparsity_pattern";
+  constexpr int64_t kUsualLayers = 10;
+  const json::Json* const shares = file.Find(kKey);
+  const bool given = shares != nullptr && !shares->is_null();
+  if (given && (!shares->is_array() || std::ssize(*shares) != config.layers)) {
+    file.ThrowWrongType(kKey, "a list with a number for every layer");
+  }
+  for (int64_t i = 0; i < config.layers; ++i) {
+    const size_t place = static_cast<size_t>(i);
+    double share = !given && config.layers > kUsualLayers && i < kUsualLayers ? 0.95 : 0;
+    if (given && (*shares)[place].is_number()) {
+      share = (*shares)[place].get<double>();
+    } else if (given) {
+      file.ThrowWrongType(kKey, "a list of numbers");
+    }
+    if (!(share >= 0 && share < 1))
+      file.ThrowWrongType(kKey, "a list of numbers from 0 to below 1");
+    config.gate_cutoffs.push_back(share == 0 ? -std::numeric_limits<float>::infinity()
+                                             : NormalQuantile(share));
+  }
+}
+
+/// What is Gemma 3n's alone.
+void ReadStreams(const json::Object& file, DecoderConfig& config) {
+  if (!FamilyOf(config).altup) return;
+  AltUpConfig& altup = config.altup;
+  altup.streams = file.Integer("altup_num_inputs").value_or(4);
+  altup.active = file.Integer("altup_active_idx").value_or(0);
+  altup.scaled = file.Bool("altup_correct_scale").value_or(true);
+  altup.laurel = file.Integer("laurel_rank").value_or(64);
+  altup.per_layer = file.Integer("hidden_size_per_layer_input").value_or(256);
+  altup.vocabulary = file.Integer("vocab_size_per_layer_input").value_or(262144);
+  config.shared_layers = file.Integer("num_kv_shared_layers").value_or(15);
+  config.attention_scale = 1;
+  config.final_softcap = SoftcapOf(file, "final_logit_softcapping", 30);
+  if (config.layers >= 1 && config.layers <= 4096) ReadGateCutoffs(file, config);
+}
+
+/// One number, or a list that has the same one for every layer.
+std::optional<int64_t> IntermediateOf(const json::Object& file) {
+  constexpr std::string_view kKey = "intermediate_size";
+  const json::Json* const sizes = file.Find(kKey);
+  if (sizes == nullptr || !sizes->is_array()) {
+    return FirstInteger(file, {kKey, "n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim"});
+  }
+  const auto is_first = [&](const json::Json& size) { return size == (*sizes)[0]; };
+  if (sizes->empty() || !(*sizes)[0].is_number_integer()) {
+    file.ThrowWrongType(kKey, "an integer, or a list of them");
+  }
+  if (!std::ranges::all_of(*sizes, is_first)) {
+    throw Error(ErrorCode::kUnsupported,
+                file.what() + ": an intermediate_size that differs from layer to layer");
+  }
+  return (*sizes)[0].get<int64_t>();
+}
+
 /// Of embeddings, attention and logits.
 void ReadScales(const json::Object& file, DecoderConfig& config) {
   const Family& family = FamilyOf(config);
@@ -361,8 +432,7 @@ Sizes ReadSizes(const json::Object& file, const Family& family) {
   const bool follows = family.head_dim == 0 || file.IsNull("head_dim");
   sizes.head_dim =
       FirstInteger(file, {"head_dim", "kv_channels"}).value_or(follows ? whole : family.head_dim);
-  const auto intermediate = FirstInteger(
-      file, {"intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "hidden_dim"});
+  const auto intermediate = IntermediateOf(file);
   if (family.state_space) {  // there is no feed-forward
     sizes.intermediate = CheckedMultiply(sizes.heads, sizes.head_dim);
   } else if (intermediate) {
@@ -445,6 +515,7 @@ DecoderConfig ReadConfig(const json::Object& file) {
   config.windows = ReadWindows(file, FamilyOf(config), config.layers);
   ReadTemperature(file, config);
   ReadScales(file, config);
+  ReadStreams(file, config);
   ReadLatent(file, config);
   if (config.latent.rank > 0) config.head_dim = config.latent.turned;
   const bool has_positions = !config.learned_positions && !members.state_space;

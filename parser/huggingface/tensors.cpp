@@ -185,8 +185,11 @@ class HubMapper {
     if (parts->layer) return PlaceInLayer(*parts, ours, placed);
     const bool is_top = parts->stem == "embed_tokens" || parts->stem == "norm" ||
                         (config_.learned_positions && parts->stem == "embed_positions");
-    if (!is_top && parts->stem != "lm_head") return false;
-    table_.Add((is_top ? "model." : "") + parts->stem + parts->ending, std::move(placed));
+    // CheckTensors knows what else belongs there.
+    const bool is_other = family.altup && parts->stem != "lm_head";
+    if (!is_top && !is_other && parts->stem != "lm_head") return false;
+    table_.Add((is_top || is_other ? "model." : "") + parts->stem + parts->ending,
+               std::move(placed));
     return true;
   }
 

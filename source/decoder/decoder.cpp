@@ -2,12 +2,15 @@
 #include "decoder/decoder.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <set>
 
 #include "core/problems.h"
 #include "cpu/activation.h"
+#include "decoder/altup.h"
+#include "decoder/decoder_parts.h"
 #include "decoder/decoder_stages.h"
-#include "decoder/graph_writer.h"
 #include "decoder/key_centre.h"
 #include "decoder/promised_rows.h"
 #include "decoder/state_space.h"
@@ -21,14 +24,11 @@ Tensor FloatTensor(const std::vector<float>& values) {
 }
 
 /// Writes the decoder block by block. `x` is the residual stream (tokens, hidden) throughout.
-class DecoderWriter {
+class DecoderWriter : private DecoderParts {
  public:
   DecoderWriter(const Checkpoint& checkpoint, std::span<const LoraAdapter> adapters,
                 bool pictures = false)
-      : checkpoint_(checkpoint),
-        config_(checkpoint.config()),
-        adapters_(adapters),
-        pictures_(pictures) {}
+      : DecoderParts(checkpoint), adapters_(adapters), pictures_(pictures) {}
 
   Graph Write() {
     const Shape tokens_shape{Shape::kUnknown};
@@ -36,6 +36,7 @@ class DecoderWriter {
     positions_ = graph_.AddInput("pnnx_input_1", DType::kI32, tokens_shape);
     const int wanted = graph_.AddInput("pnnx_input_2", DType::kI32, tokens_shape);
     int x = Embed(tokens);
+    if (HasStreams()) x = altup_.Begin(tokens, x);
     WriteAngles();
     for (int64_t layer = 0; layer < config_.layers; ++layer) {
       const std::string name = "model.layers." + std::to_string(layer);
@@ -45,6 +46,7 @@ class DecoderWriter {
     Written select{"torch.index_select", "wanted"};
     select.Set("dim", Value(int64_t{0}));
     x = graph_.AddOne(std::move(select), {x, wanted});
+    if (HasStreams()) x = altup_.Merge(x);
     int logits = Head(Norm("model.norm", x));
     if (config_.logit_scale != 1) {
       logits = Expression("logits", "mul(@0," + Number(config_.logit_scale) + ")", {logits});
@@ -86,7 +88,9 @@ class DecoderWriter {
         outputs = {sum, FeedForwardInput(layer, parallel ? x : sum)};
         break;
       }
-      case DecoderStage::kHidden: outputs = {Hidden(layer + ".mlp", Rows(config_.hidden))}; break;
+      case DecoderStage::kHidden:
+        outputs = {Hidden(layer + ".mlp", index, Rows(config_.hidden))};
+        break;
       case DecoderStage::kOutput: {
         const int in = Rows(config_.intermediate), x = Rows(config_.hidden);
         outputs = {
@@ -120,14 +124,6 @@ class DecoderWriter {
     return Expression("embed", "add(@0,@1)", {x, places});
   }
 
-  Written Table(const std::string& name) {
-    const StoredMatrix matrix = MatrixOf(name);
-    Written table{"oort.QuantizedEmbedding", name};
-    return table.AttachWeight(matrix)
-        .Set("num_embeddings", Value(matrix.rows))
-        .Set("embedding_dim", Value(matrix.columns));
-  }
-
   void WriteAngles() {
     if (config_.rotary.dims > 0) angles_ = Angles("rotary", config_.rotary);
     if (config_.local_rotary.dims > 0) local_angles_ = Angles("local_rotary", config_.local_rotary);
@@ -145,6 +141,7 @@ class DecoderWriter {
 
   int Block(const std::string& layer, int64_t index, int x) {
     if (config_.state_space.heads > 0) return StateSpaceBlock(layer, index, x);
+    if (HasStreams()) return StreamBlock(layer, index, x);
     const int in = AttentionInput(layer, x);
     const int attended = Attended(layer, index, index, in);
     const int sum =
@@ -156,6 +153,21 @@ class DecoderWriter {
       case DecoderConfig::Block::kSequential: break;
     }
     return FeedForward(layer, index, FeedForwardInput(layer, sum), sum);
+  }
+
+  bool HasStreams() const { return config_.altup.streams > 0; }
+
+  /// `x` is all streams.
+  int StreamBlock(const std::string& layer, int64_t index, int x) {
+    const int predicted = altup_.Predict(layer, x);
+    const int active = altup_.Active(layer, predicted);
+    const int in = AttentionInput(layer, active);
+    const int attended = Attended(layer, index, config_.KeysOf(index), in);
+    const int sum = AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj",
+                                attended, active);
+    const int both = altup_.AddLaurel(layer, in, sum);
+    const int made = FeedForward(layer, index, FeedForwardInput(layer, both), both);
+    return altup_.Correct(layer, index, predicted, active, made);
   }
 
   /// What q, k and v multiply.
@@ -173,17 +185,27 @@ class DecoderWriter {
   int Attended(const std::string& layer, int64_t index, int64_t cache_layer, int in) {
     const std::string name = layer + ".self_attn";
     if (config_.latent.rank > 0) return LatentAttended(name, index, cache_layer, in);
-    const std::vector<std::string> parts = {name + ".q_proj", name + ".k_proj", name + ".v_proj"};
+    std::vector<std::string> parts = {name + ".q_proj"};
+    const bool has_keys = config_.KeysOf(index) == index;
+    if (has_keys) parts.insert(parts.end(), {name + ".k_proj", name + ".v_proj"});
     std::vector<int> qkv = Products(name + ".qkv_proj", parts, in);
     for (size_t i = 0; i < parts.size(); ++i) qkv[i] = Adapted(parts[i], in, qkv[i]);
-    int query = qkv[0], key = qkv[1];
+    // Layers that share keys and values turn and write them once more, to the same place: that is
+    // little, and to attention they are layers like others.
+    if (!has_keys)
+      qkv.insert(qkv.end(), shared_.at(cache_layer).begin(), shared_.at(cache_layer).end());
+    int query = qkv[0], key = qkv[1], value = qkv[2];
     if (config_.query_key_norm == DecoderConfig::QueryKeyNorm::kHead) {
       query = HeadNorm(name + ".q_norm", query, config_.heads);
-      key = HeadNorm(name + ".k_norm", key, config_.kv_heads);
+      if (has_keys) key = HeadNorm(name + ".k_norm", key, config_.kv_heads);
     } else if (config_.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads) {
       query = Norm(name + ".q_norm", query);
       key = Norm(name + ".k_norm", key);
     }
+    if (config_.value_norms && has_keys) {
+      value = PlainNorms(name + ".v_norm", value, config_.kv_heads, config_.head_dim);
+    }
+    shared_[cache_layer] = {key, value};
     const DecoderConfig::LayerRotary rotary = config_.RotaryOf(index);
     const bool turns = config_.rotary.dims > 0 && rotary != DecoderConfig::LayerRotary::kNone;
     if (turns) {
@@ -209,7 +231,8 @@ class DecoderWriter {
       turning = local ? config_.local_rotary : config_.rotary;
       turning.interleaved = config_.rotary.interleaved;
     }
-    return Attend(name, index, cache_layer, {query, key, qkv[2]}, CentreOf(parts[1], turning));
+    return Attend(name, index, cache_layer, {query, key, value},
+                  has_keys ? CentreOf(parts[1], turning) : Tensor{});
   }
 
   /// Of the keys that a product gives; undefined where there is none, or their scores do not count
@@ -320,13 +343,13 @@ class DecoderWriter {
 
   /// x + what the feed-forward gives for `in`.
   int FeedForward(const std::string& layer, int64_t index, int in, int x) {
-    if (config_.experts.IsAt(index)) return Experts(layer + ".mlp", in, x);
-    const int hidden = Hidden(layer + ".mlp", in);
+    if (config_.experts.IsAt(index)) return Experts(layer + ".mlp", index, in, x);
+    const int hidden = Hidden(layer + ".mlp", index, in);
     return AddResidual(layer + ".post_feedforward_layernorm", layer + ".mlp.down_proj", hidden, x);
   }
 
   /// x + what a token's experts give for `in`, and the one that all tokens share.
-  int Experts(const std::string& name, int in, int x) {
+  int Experts(const std::string& name, int64_t index, int in, int x) {
     const ExpertsConfig& experts = config_.experts;
     Written route = LinearOf(name + ".gate", {name + ".gate"});
     route.Set("precision", Value(std::string("f32")));  // other digits would choose others
@@ -350,7 +373,7 @@ class DecoderWriter {
     SetRouting(name, mixture);
     const int sum = graph_.AddOne(std::move(mixture), {in, router, x});
     if (experts.shared_intermediate == 0) return sum;
-    const int hidden = Hidden(name + ".shared_expert", in);
+    const int hidden = Hidden(name + ".shared_expert", index, in);
     const std::string down = name + ".shared_expert.down_proj";
     if (!experts.shared_gated) return graph_.AddOne(LinearOf(down, {down}), {hidden, sum});
     const int product = graph_.AddOne(LinearOf(down, {down}), {hidden});
@@ -373,25 +396,36 @@ class DecoderWriter {
   }
 
   /// What the feed-forward gives for `in`, before its last product.
-  int Hidden(const std::string& name, int in) {
+  int Hidden(const std::string& name, int64_t index, int in) {
     std::vector<std::string> parts = {name + ".up_proj"};
     if (config_.gated) parts.insert(parts.begin(), name + ".gate_proj");
     const bool adapted =
         std::ranges::any_of(parts, [&](const std::string& part) { return IsAdapted(part); });
-    if (adapted) return AdaptedHidden(name, parts, in);
+    if (adapted || config_.CutsGates(index)) return HiddenInParts(name, index, parts, in);
     Written up = LinearOf(name, parts);
     up.Set("activation", Value(std::string(Name(config_.activation))))
         .Set("gated", Value(config_.gated));
     return graph_.AddOne(std::move(up), {in});
   }
 
-  /// The same with what adapters add before the activation.
-  int AdaptedHidden(const std::string& name, const std::vector<std::string>& parts, int in) {
+  /// The same with what comes before the activation: what adapters add, and gates cut off.
+  int HiddenInParts(const std::string& name, int64_t index, const std::vector<std::string>& parts,
+                    int in) {
     std::vector<int> products =
         graph_.Add(LinearOf(name, parts), {in}, static_cast<int>(parts.size()));
     for (size_t i = 0; i < parts.size(); ++i) products[i] = Adapted(parts[i], in, products[i]);
+    if (config_.CutsGates(index)) products[0] = CutGates(name, index, products[0]);
     const std::string active = ActivationText({config_.activation});
     return Expression(name, config_.gated ? "mul(" + active + ",@1)" : active, products);
+  }
+
+  /// As if gates were normally distributed, the largest of them (Gemma 3n).
+  int CutGates(const std::string& name, int64_t index, int gates) {
+    const int mean = Mean(name + ".mean", gates);
+    const int squares = Expression(name + ".deviations", "square(sub(@0,@1))", {gates, mean});
+    const std::string cutoff = Number(config_.gate_cutoffs[static_cast<size_t>(index)]);
+    return Expression(name + ".cut", "relu(sub(@0,add(@1,mul(sqrt(@2)," + cutoff + "))))",
+                      {gates, mean, Mean(name + ".variance", squares)});
   }
 
   /// x + linear(in), with a norm of what is added where the model has one.
@@ -412,48 +446,15 @@ class DecoderWriter {
     return graph_.AddOne(LinearOf("lm_head", {table}), {x});
   }
 
-  /// As expressions write it.
-  static std::string Number(float number) { return Value(static_cast<double>(number)).ToString(); }
-
   int Softcap(int logits) {
     const std::string cap = Number(config_.final_softcap);
     return Expression("softcap", "mul(tanh(div(@0," + cap + "))," + cap + ")", {logits});
-  }
-
-  /// A head that is the embeddings gets the very same memory, so that it is packed once.
-  StoredMatrix MatrixOf(const std::string& name) {
-    if (name != "model.embed_tokens") return checkpoint_.Matrix(name + ".weight");
-    if (embeddings_.rows == 0) embeddings_ = checkpoint_.Matrix(name + ".weight");
-    return embeddings_;
   }
 
   /// Experts that a file has one by one are put together when the layer packs them.
   StoredMatrix ExpertsOf(const std::string& name, int64_t rows) {
     const auto scattered = checkpoint_.Scattered(name + ".weight");
     return scattered == nullptr ? MatrixOf(name) : PromisedRows(scattered, rows);
-  }
-
-  /// Products of one input with the weights of these names.
-  Written LinearOf(const std::string& name, const std::vector<std::string>& parts) {
-    Written linear{"oort.QuantizedLinear", name};
-    Value::List rows;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const StoredMatrix matrix = MatrixOf(parts[i]);
-      const std::string suffix = i == 0 ? "" : "_" + std::to_string(i);
-      linear.AttachWeight(matrix, suffix);
-      if (checkpoint_.Has(parts[i] + ".bias")) {
-        linear.Attach("bias" + suffix, checkpoint_.Vector(parts[i] + ".bias"));
-      }
-      linear.Set("in_features", Value(matrix.columns));
-      rows.emplace_back(matrix.rows);
-    }
-    linear.Set("out_features", Value(rows));
-    return linear;
-  }
-
-  std::vector<int> Products(const std::string& name, const std::vector<std::string>& parts,
-                            int in) {
-    return graph_.Add(LinearOf(name, parts), {in}, static_cast<int>(parts.size()));
   }
 
   bool IsAdapted(const std::string& weight) const {
@@ -522,58 +523,18 @@ class DecoderWriter {
   /// Norms of latents have an epsilon of their own.
   static constexpr float kLatentEpsilon = 1e-6F;
 
-  int Norm(const std::string& name, int x) { return Norm(name, x, config_.norm_epsilon); }
-  int Norm(const std::string& name, int x, float epsilon) {
-    const Tensor weight = checkpoint_.Vector(name + ".weight");
-    const bool rms = config_.norm == DecoderConfig::Norm::kRms;
-    Written norm{rms ? "nn.RMSNorm" : "nn.LayerNorm", name};
-    norm.Attach("weight", weight)
-        .Set("normalized_shape", Value(Value::List{Value(weight.elements())}))
-        .Set("eps", Value(static_cast<double>(epsilon)))
-        .Set("elementwise_affine", Value(true));
-    if (config_.norm == DecoderConfig::Norm::kLayer)
-      norm.Attach("bias", checkpoint_.Vector(name + ".bias"));
-    return graph_.AddOne(std::move(norm), {x});
-  }
-
   /// A norm over each head of (tokens, heads * head_dim).
   int HeadNorm(const std::string& name, int x, int64_t heads) {
     const int split = Reshape(name + ".split", x, {-1, heads, config_.head_dim});
     return Reshape(name + ".join", Norm(name, split), {-1, heads * config_.head_dim});
   }
 
-  /// The same without a weight.
-  int PlainNorms(const std::string& name, int x, int64_t parts, int64_t width) {
-    const int split = Reshape(name + ".split", x, {-1, parts, width});
-    Written norm{"nn.RMSNorm", name};
-    norm.Set("normalized_shape", Value(Value::List{Value(width)}))
-        .Set("eps", Value(static_cast<double>(config_.norm_epsilon)))
-        .Set("elementwise_affine", Value(false));
-    const int normed = graph_.AddOne(std::move(norm), {split});
-    return Reshape(name + ".join", normed, {-1, parts * width});
-  }
-
-  int Reshape(const std::string& name, int x, const std::vector<int64_t>& shape) {
-    Value::List dims;
-    for (int64_t dim : shape) dims.emplace_back(dim);
-    Written reshape{"Tensor.reshape", name};
-    reshape.Set("shape", Value(dims));
-    return graph_.AddOne(std::move(reshape), {x});
-  }
-
-  int Expression(const std::string& name, const std::string& text, const std::vector<int>& inputs) {
-    Written expression{"pnnx.Expression", name + ".expression"};
-    expression.params["expr"] = Parameter(text);
-    return graph_.AddOne(std::move(expression), inputs);
-  }
-
-  const Checkpoint& checkpoint_;
-  const DecoderConfig& config_;
   const std::span<const LoraAdapter> adapters_;
   const bool pictures_;
   std::set<std::string, std::less<>> adapted_;  ///< weights that adapters change
-  GraphWriter graph_;
-  StoredMatrix embeddings_;
+  AltUp altup_{*this};
+  /// Of layers of the cache: keys that have not turned, and values.
+  std::map<int64_t, std::array<int, 2>> shared_;
   int positions_ = -1, angles_ = -1, local_angles_ = -1, temperature_ = -1;
   int inputs_ = 0;  ///< of a stage
 };

@@ -57,7 +57,11 @@ StateShape StateOf(const Graph& graph) {
 DecoderGraph::DecoderGraph(Graph written)
     : graph(std::move(written)), state(StateOf(graph)), weight_bytes(WeightBytes(graph)) {
   for (const Operator& op : graph.operators) {
-    if (op.type == "oort.PagedAttention") attention.push_back(op.name);
+    if (op.type == "oort.PagedAttention") {
+      attention.push_back(op.name);
+      const auto layer = static_cast<int64_t>(IntOf(op, "layer"));
+      cache_layers = std::max(cache_layers, CheckedAdd<int64_t>(layer, 1));
+    }
     const auto original = op.params.find("original_context");
     if (op.type == "oort.RotaryAngles" && original != op.params.end()) {
       short_context = original->second.value().AsInt();

@@ -19,6 +19,7 @@ struct DecoderGraph {
   Graph graph;
   /// Operators that read and write the cache of keys and values, by name.
   std::vector<std::string> attention;
+  int64_t cache_layers = 0;  ///< of that cache: layers may share one
   /// What layers keep of each sequence besides.
   StateShape state;
   /// Longest sequence of those whose positions turn by the usual angles; 0: there are no others.

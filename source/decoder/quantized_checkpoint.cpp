@@ -46,6 +46,8 @@ std::optional<QuantizeOptions> TargetOf(std::string_view name, const StoredMatri
   QuantizeOptions target{*format, options.group, DType::kF16};
   if (!IsQuantized(*format)) return target;
   if (name == "model.embed_positions.weight") return std::nullopt;
+  // They say how streams mix, and are few.
+  if (name.find(".altup.") != std::string_view::npos) return std::nullopt;
   // What all tokens go through keeps 8 bits: it is little of the work and much of the answer.
   const bool is_table = name == "model.embed_tokens.weight" || name == "lm_head.weight";
   if (is_table && !IsEightBits(*format)) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 
@@ -24,9 +25,10 @@ struct NamedShape {
   bool tied;
   int64_t experts = 0, experts_used = 0, expert_intermediate = 0, shared_intermediate = 0;
   int64_t state_size = 0;
+  int64_t shared_layers = 0;  ///< of families with several residual streams
 };
 
-constexpr std::array<NamedShape, 15> kNamedShapes = {{
+constexpr std::array<NamedShape, 17> kNamedShapes = {{
     {"smollm2-135m", "llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 1e5, true},
     {"llama3.2-1b", "llama", 128256, 2048, 16, 32, 8, 64, 8192, 131072, 5e5, true},
     {"qwen2.5-0.5b", "qwen2", 151936, 896, 24, 14, 2, 64, 4864, 32768, 1e6, true},
@@ -44,8 +46,37 @@ constexpr std::array<NamedShape, 15> kNamedShapes = {{
      1, 8192, 8192},
     {"mamba2-130m", "mamba2", 50288, 768, 24, 24, 24, 64, 1536, 1048576, 0, true, 0, 0, 0, 0, 128},
     {"mamba2-2.7b", "mamba2", 50288, 2560, 64, 80, 80, 64, 5120, 1048576, 0, true, 0, 0, 0, 0, 128},
+    {"gemma3n-e2b", "gemma3n_text", 262400, 2048, 30, 8, 2, 256, 8192, 32768, 1e6, true, 0, 0, 0, 0,
+     0, 10},
+    {"gemma3n-e4b", "gemma3n_text", 262400, 2048, 35, 8, 2, 256, 16384, 32768, 1e6, true, 0, 0, 0,
+     0, 0, 15},
     {"mixtral-8x7b", "mixtral", 32000, 4096, 32, 32, 8, 128, 14336, 32768, 1e6, false, 8, 2, 14336},
 }};
+
+RotaryConfig RotaryOf(const NamedShape& shape, double base) {
+  RotaryConfig rotary;
+  rotary.dims = shape.head_dim;
+  rotary.interleaved = FindFamily(shape.family)->interleaved_rotary;
+  for (int64_t i = 0; i < shape.head_dim; i += 2) {
+    rotary.frequencies.push_back(static_cast<float>(
+        std::pow(base, -static_cast<double>(i) / static_cast<double>(shape.head_dim))));
+  }
+  return rotary;
+}
+
+/// As the published models of Gemma 3n have them.
+void SetStreams(const NamedShape& shape, DecoderConfig& config) {
+  constexpr int64_t kCutLayers = 10;
+  constexpr float kCutoffOf95Percent = 1.6448536F;
+  config.altup = {.streams = 4, .laurel = 64, .per_layer = 256, .vocabulary = 262144};
+  config.shared_layers = shape.shared_layers;
+  config.gate_cutoffs.assign(static_cast<size_t>(config.layers),
+                             -std::numeric_limits<float>::infinity());
+  std::fill_n(config.gate_cutoffs.begin(), kCutLayers, kCutoffOf95Percent);
+  config.attention_scale = 1;
+  config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
+  config.final_softcap = 30;
+}
 
 DecoderConfig ConfigOf(const NamedShape& shape) {
   DecoderConfig config = RequireFamily(shape.family);
@@ -76,14 +107,11 @@ DecoderConfig ConfigOf(const NamedShape& shape) {
     FinishConfig(config);
     return config;
   }
-  config.rotary.dims = shape.head_dim;
-  config.rotary.interleaved = FamilyOf(config).interleaved_rotary;
-  for (int64_t i = 0; i < shape.head_dim; i += 2) {
-    config.rotary.frequencies.push_back(static_cast<float>(std::pow(
-        shape.rotary_base, -static_cast<double>(i) / static_cast<double>(shape.head_dim))));
-  }
-  if (config.chunked_windows) {
-    const Family& family = FamilyOf(config);
+  const Family& family = FamilyOf(config);
+  config.rotary = RotaryOf(shape, shape.rotary_base);
+  if (family.local_rotary_base > 0) config.local_rotary = RotaryOf(shape, family.local_rotary_base);
+  if (family.altup) SetStreams(shape, config);
+  if (config.chunked_windows || family.altup) {
     for (int64_t i = 0; i < config.layers; ++i) {
       config.windows.push_back(IsWindowed(family, i, family.window_period) ? family.window : 0);
     }
@@ -109,7 +137,8 @@ class RandomCheckpoint final : public Checkpoint {
     const int64_t columns = config_.hidden;
     const int64_t rows =
         std::max({config_.vocabulary, config_.intermediate, config_.heads * config_.head_dim,
-                  config_.experts.count * config_.experts.intermediate});
+                  config_.experts.count * config_.experts.intermediate,
+                  config_.altup.vocabulary * config_.layers * config_.altup.per_layer / columns});
     const StoredMatrix largest = AllocateStored(weights_, rows, columns);
     data_ = largest.data;
     scale_ = largest.scale;
@@ -125,6 +154,7 @@ class RandomCheckpoint final : public Checkpoint {
 
   StoredMatrix Matrix(std::string_view name) const override {
     const auto [rows, columns] = ShapeOf(name);
+    if (scale_.defined() && columns % weights_.group != 0) return Plain(rows, columns);
     StoredMatrix matrix;
     matrix.format = weights_.format;
     matrix.rows = rows;
@@ -147,6 +177,7 @@ class RandomCheckpoint final : public Checkpoint {
       count = config_.kv_heads * config_.head_dim;
     }
     if (name.ends_with("sinks.weight")) count = config_.heads;
+    if (name.ends_with("per_layer_projection_norm.weight")) count = config_.altup.per_layer;
     const bool whole = config_.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads;
     if (name.ends_with("q_norm.weight")) count = config_.head_dim * (whole ? config_.heads : 1);
     if (name.ends_with("k_norm.weight")) count = config_.head_dim * (whole ? config_.kv_heads : 1);
@@ -161,6 +192,17 @@ class RandomCheckpoint final : public Checkpoint {
   const std::vector<int32_t>& end_tokens() const override { return end_tokens_; }
 
  private:
+  /// Of columns that are no whole groups: little ones.
+  static StoredMatrix Plain(int64_t rows, int64_t columns) {
+    StoredMatrix matrix;
+    matrix.format = WeightFormat::kF32;
+    matrix.rows = rows;
+    matrix.columns = columns;
+    matrix.data = Tensor(DType::kF32, Shape{rows, columns});
+    std::fill_n(matrix.data.data<float>(), matrix.data.elements(), 0.01F);
+    return matrix;
+  }
+
   Tensor MixerVector(std::string_view name) const {
     const StateSpaceConfig& space = config_.state_space;
     const bool norm = name.ends_with("norm.weight"), rate = name.ends_with("rate.weight");
@@ -183,6 +225,17 @@ class RandomCheckpoint final : public Checkpoint {
     if (is("mixer.conv_proj")) return {space.channels(), config_.hidden};
     if (is("mixer.step_proj")) return {space.heads, config_.hidden};
     if (is("mixer.out_proj")) return {config_.hidden, space.inner()};
+    const AltUpConfig& altup = config_.altup;
+    if (is("embed_tokens_per_layer")) return {altup.vocabulary, config_.layers * altup.per_layer};
+    if (is("per_layer_model_projection")) return {config_.layers * altup.per_layer, config_.hidden};
+    if (is("altup_projections") || is("altup_unembed")) return {config_.hidden, config_.hidden};
+    if (is("altup.modality_router")) return {altup.streams, config_.hidden};
+    if (is("altup.prediction_coefs")) return {altup.streams * altup.streams, altup.streams};
+    if (is("altup.correction_coefs")) return {altup.streams, altup.streams};
+    if (is("laurel.linear_left")) return {altup.laurel, config_.hidden};
+    if (is("laurel.linear_right")) return {config_.hidden, altup.laurel};
+    if (is("per_layer_input_gate")) return {altup.per_layer, config_.hidden};
+    if (is("per_layer_projection")) return {config_.hidden, altup.per_layer};
     if (is("q_proj")) return {queries, config_.hidden};
     if (is("k_proj") || is("v_proj")) return {keys, config_.hidden};
     if (is("o_proj")) return {config_.hidden, queries};

@@ -329,14 +329,22 @@ class Sharder : private RankGraph {
     SetInt(op, "all_experts", experts);
   }
 
+  /// Whether it is tokens, or what stands for those that a table does not have.
+  bool IsOfTokens(int operand) {
+    const int producer = graph_.operands[static_cast<size_t>(operand)].producer;
+    if (producer < 0) return false;
+    const Operator& op = Op(producer);
+    if (op.type == "pnnx.Expression" && op.inputs.size() == 1) return IsOfTokens(op.inputs[0]);
+    return op.name == "pnnx_input_0";
+  }
+
   /// Of the table of tokens a rank has the rows of its part of the vocabulary.
   void Embed(int index) {
     GatherInputs(index);
     Operator& op = Op(index);
-    const int producer = graph_.operands[static_cast<size_t>(op.inputs[0])].producer;
     const int64_t rows = IntOf(op, "num_embeddings");
     const auto cut = CutEvenly(rows, kRowUnit, options_.ranks);
-    if (producer < 0 || Op(producer).name != "pnnx_input_0" || !cut) {
+    if (!IsOfTokens(op.inputs[0]) || !cut) {
       report_.whole.push_back(op.name);
       return;
     }
@@ -419,7 +427,7 @@ class Sharder : private RankGraph {
     const RankPlacement place = PlaceOf(op.inputs[0]);
     const bool to_heads = place.kind == RankPlacement::kSplit && shape.size() == 3 &&
                           shape[0] == -1 && shape[1] * shape[2] > 0 &&
-                          IsMultiple(place.ranges, shape[2]);
+                          IsMultiple(place.ranges, shape[2]) && FeedsNorms(op.outputs[0]);
     const bool from_heads =
         place.kind == RankPlacement::kHeads && shape.size() == 2 && shape[0] == -1;
     if (!to_heads && !from_heads) return GatherInputs(index);
@@ -427,6 +435,14 @@ class Sharder : private RankGraph {
     op.params["shape"] = Parameter::FromValue(Value::Ints(shape));
     Place(op.outputs[0],
           {to_heads ? RankPlacement::kHeads : RankPlacement::kSplit, place.ranges, place.width});
+  }
+
+  /// Who else reads heads wants those of all ranks.
+  bool FeedsNorms(int operand) {
+    return std::ranges::all_of(
+        graph_.operands[static_cast<size_t>(operand)].consumers, [&](int reader) {
+          return Op(reader).type == "nn.RMSNorm" || Op(reader).type == "nn.LayerNorm";
+        });
   }
 
   void Norm(int index) {

@@ -72,6 +72,7 @@ struct PackedModel {
   double query, key;  ///< widths
   Packed qkv, output, up, down, table, positions;
   Packed router, expert_up, expert_down, shared_up, shared_down;  ///< of mixtures
+  double streams;  ///< bytes of what several residual streams have, without padding
 
   PackedModel(const ModelShape& shape, const DeviceWeightBits& weights)
       : query(Real(shape.heads * shape.head_dim)),
@@ -91,7 +92,8 @@ struct PackedModel {
                     weights.group),
         shared_up(Gated(shape.shared_intermediate, shape, weights)),
         shared_down({Real(shape.hidden)}, Real(shape.shared_intermediate), weights.bits,
-                    weights.group) {}
+                    weights.group),
+        streams(Real(shape.stream_products + shape.stream_table) * Real(weights.bits) / 8) {}
 
   double Bytes(const ModelShape& shape) const {
     const double biases = (shape.qkv_bias ? qkv.rows : 0) + (shape.output_bias ? output.rows : 0) +
@@ -101,7 +103,7 @@ struct PackedModel {
                            Real(shape.experts) * (expert_up.bytes() + expert_down.bytes());
     return Real(shape.layers) * (qkv.bytes() + output.bytes() + biases * kNumber) +
            (Real(shape.layers) - sparse) * (up.bytes() + down.bytes()) + sparse * mixture +
-           table.bytes() * (shape.tied_head ? 1 : 2) + positions.bytes() +
+           table.bytes() * (shape.tied_head ? 1 : 2) + positions.bytes() + streams +
            CountParameters(shape).norms * kNumber;
   }
 

@@ -24,15 +24,22 @@ double FeedForward(const ModelShape& shape, double intermediate) {
 }
 
 /// Layers by their window; kInfinite: they see everything.
-std::map<double, double> LayersByWindow(const ModelShape& shape) {
+std::map<double, double> LayersByWindow(const ModelShape& shape, int64_t count) {
   std::map<double, double> layers;
-  for (int64_t i = 0; i < shape.layers; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     const size_t place = static_cast<size_t>(i);
     const bool limited = place < shape.windows.size() && shape.windows[place] > 0;
     layers[limited ? D(shape.windows[place]) : kInfinite] += 1;
   }
   return layers;
 }
+
+std::map<double, double> LayersByWindow(const ModelShape& shape) {
+  return LayersByWindow(shape, shape.layers);
+}
+
+/// Layers with keys and values of their own.
+int64_t OwnLayers(const ModelShape& shape) { return shape.layers - shape.shared_layers; }
 
 /// Numbers that a position has in one layer: keys and values.
 double CacheOfLayer(const ModelShape& shape) {
@@ -169,7 +176,9 @@ ParameterCounts CountParameters(const ModelShape& shape) {
                key = D(shape.kv_heads) * D(shape.head_dim);
   const double attention = hidden * (2 * query + 2 * key) + (shape.qkv_bias ? query + 2 * key : 0) +
                            (shape.output_bias ? hidden : 0);
-  counts.attention = counts.attention_active = layers * attention;
+  // Layers that share keys and values project queries alone.
+  const double shared = D(shape.shared_layers) * 2 * key * (hidden + (shape.qkv_bias ? 1 : 0));
+  counts.attention = counts.attention_active = layers * attention - shared;
   if (shape.experts == 0) {
     counts.feed_forward = counts.feed_forward_active =
         layers * FeedForward(shape, D(shape.intermediate));
@@ -186,7 +195,10 @@ ParameterCounts CountParameters(const ModelShape& shape) {
   }
   counts.norms = layers * (D(shape.norms) * D(shape.norm_width) + D(shape.query_key_norm)) +
                  D(shape.norm_width);
-  counts.embedding = (D(shape.vocabulary) + D(shape.positions)) * hidden;
+  counts.norms += D(shape.stream_norms);
+  counts.feed_forward += D(shape.stream_products);
+  counts.feed_forward_active += D(shape.stream_products);
+  counts.embedding = (D(shape.vocabulary) + D(shape.positions)) * hidden + D(shape.stream_table);
   counts.head = D(shape.vocabulary) * hidden;
   counts.tied = shape.tied_head;
   if (shape.state_size > 0) CountStateSpace(shape, counts);
@@ -199,13 +211,23 @@ double StateOf(const ModelShape& shape) {
          (Inner(shape) * D(shape.state_size) + (D(shape.state_taps) - 1) * Channels(shape));
 }
 
-double CacheOfPosition(const ModelShape& shape) { return D(shape.layers) * CacheOfLayer(shape); }
+double CacheOfPosition(const ModelShape& shape) {
+  return D(OwnLayers(shape)) * CacheOfLayer(shape);
+}
+
+namespace {
+
+double CacheOfLayers(const ModelShape& shape, int64_t count, double length) {
+  double layers = 0;
+  for (const auto& [window, number] : LayersByWindow(shape, count))
+    layers += number * std::min(window, length);
+  return layers * CacheOfLayer(shape);
+}
+
+}  // namespace
 
 double CacheOf(const ModelShape& shape, double length) {
-  double layers = 0;
-  for (const auto& [window, count] : LayersByWindow(shape))
-    layers += count * std::min(window, length);
-  return layers * CacheOfLayer(shape);
+  return CacheOfLayers(shape, OwnLayers(shape), length);
 }
 
 std::span<const Machine> KnownMachines() {
@@ -265,7 +287,9 @@ namespace {
 
 TimeLimit DecodeWith(const ModelShape& shape, double weight_bytes, double cache_bits,
                      const Machine& machine, double position, double batch) {
-  const double cache = CacheOf(shape, position), groups = D(shape.heads) / D(shape.kv_heads);
+  // Layers that share keys and values read them, too.
+  const double cache = CacheOfLayers(shape, shape.layers, position),
+               groups = D(shape.heads) / D(shape.kv_heads);
   const double read = cache * cache_bits / 8 + 2 * StateOf(shape) * kStateBytes;
   const double products = CountParameters(shape).active() + cache * groups + StateProducts(shape);
   return {(weight_bytes + batch * read) / machine.bandwidth, batch * products * 2 / machine.flops};

@@ -233,6 +233,26 @@ ModelShape ShapeOfModel(const std::filesystem::path& model) {
   return ReadModelShape(text);
 }
 
+namespace {
+
+void SetStreams(const DecoderConfig& config, ModelShape& shape) {
+  const AltUpConfig& altup = config.altup;
+  shape.shared_layers = config.shared_layers;
+  if (altup.streams == 0) return;
+  const int64_t hidden = config.hidden, streams = altup.streams;
+  const int64_t inputs = config.layers * altup.per_layer;
+  const int64_t layer = streams * hidden + streams * streams * (streams + 1) +
+                        2 * hidden * (altup.laurel + altup.per_layer);
+  shape.stream_products =
+      config.layers * layer + hidden * inputs + 2 * (streams - 1) * hidden * hidden;
+  // Of a layer's router, Laurel and what is added, and a scale; layers that share have no keys.
+  shape.stream_norms =
+      config.layers * 4 * hidden + altup.per_layer - config.shared_layers * config.head_dim;
+  shape.stream_table = altup.vocabulary * inputs;
+}
+
+}  // namespace
+
 ModelShape ShapeOf(const DecoderConfig& config) {
   if (config.latent.rank > 0) RefuseLatent();
   ModelShape shape;
@@ -262,6 +282,7 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   shape.dense_layers = std::ranges::count(config.experts.dense, true);
   shape.windows = config.windows;
   shape.chunked_windows = config.chunked_windows;
+  SetStreams(config, shape);
   if (config.state_space.heads == 0) return shape;
   shape.state_size = config.state_space.size;
   shape.state_groups = config.state_space.groups;

@@ -35,6 +35,11 @@ struct ModelShape {
   /// Layers have a state of heads * head_dim * state_size numbers instead of attention and
   /// feed-forward, in front of it a convolution of so many taps; 0: none.
   int64_t state_size = 0, state_groups = 0, state_taps = 0;
+  /// The last so many layers see the keys and values of earlier ones, and have none.
+  int64_t shared_layers = 0;
+  /// What several residual streams have in all layers (Gemma 3n): numbers that every token
+  /// multiplies with, those of norms, and a table of embeddings for layers.
+  int64_t stream_products = 0, stream_norms = 0, stream_table = 0;
   bool chunked_windows = false;  ///< a position sees its chunk up to itself: half on average
 };
 

@@ -382,7 +382,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   impl->kv_heads = impl->info.kv_heads;
   uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
   impl->state = decoder.state;
-  impl->kv_layers = impl->state.layers > 0 ? std::ssize(decoder.attention) : impl->info.layers;
+  impl->kv_layers = std::min(decoder.cache_layers, impl->info.layers);
   const bool caches_tokens = impl->kv_layers > 0;  // the model, if perhaps not this rank
   if (!alone) {
     digest ^= impl->TakePart(decoder, options.ranks, options.device.type != DeviceType::kCpu);

@@ -86,11 +86,13 @@ class LanguageQuantizer {
         threads_(options.threads > 0 ? options.threads : AvailableThreads()),
         targets_(options, config_, as_gguf),
         weights_(checkpoint) {
-    if (config_.experts.count > 0 || config_.latent.rank > 0 || config_.state_space.heads > 0) {
+    if (config_.experts.count > 0 || config_.latent.rank > 0 || config_.state_space.heads > 0 ||
+        config_.altup.streams > 0) {
       throw Error(
           ErrorCode::kUnsupported,
-          "weights of a mixture of experts, of latent attention, or of layers with a state cannot "
-          "be quantized with what a text shows of them; oort convert --weights int4 rounds them");
+          "weights of a mixture of experts, of latent attention, of layers with a state, or of "
+          "several residual streams cannot be quantized with what a text shows of them; oort "
+          "convert --weights int4 rounds them");
     }
     if (options.method == Method::kGptq) lapack::Require();
     std::vector<std::string> names = LayerNames();

@@ -2,6 +2,7 @@
 """What a GGUF file says of a config of transformers, for make_checkpoints.py."""
 import gguf
 import numpy as np
+import torch
 
 
 def head_counts(config):
@@ -72,6 +73,8 @@ def write_metadata(writer, config, family):
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
     if family == "gemma3":  # real files have all but every sixth layer windowed, and no key
         writer.add_uint32("gemma3.attention.sliding_window_pattern", 3)
+    if family == "gemma3n":
+        write_streams(writer, config)
     experts = getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None)
     if experts:
         writer.add_expert_count(experts)
@@ -98,6 +101,18 @@ def write_metadata(writer, config, family):
         writer.add_logit_scale(config.logits_scaling)
     if family == "command-r":
         writer.add_logit_scale(config.logit_scale)
+
+
+def write_streams(writer, config):
+    """Several residual streams, and what else is gemma3n's alone."""
+    writer.add_altup_active_idx(config.altup_active_idx)
+    writer.add_altup_num_inputs(config.altup_num_inputs)
+    writer.add_embedding_length_per_layer_input(config.hidden_size_per_layer_input)
+    writer.add_shared_kv_layers(config.num_kv_shared_layers)
+    shares = torch.tensor(config.activation_sparsity_pattern)
+    writer.add_activation_sparsity_scale(torch.distributions.normal.Normal(0, 1).icdf(shares).tolist())
+    writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in config.layer_types])
+    writer.add_final_logit_softcapping(config.final_logit_softcapping)
 
 
 def write_deepseek(writer, config):

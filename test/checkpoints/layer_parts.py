@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What becomes of fused tensors, of latent attention and of state spaces, for make_checkpoints.py."""
+"""What becomes of fused tensors, of latent attention, state spaces and streams, for make_checkpoints.py."""
 import numpy as np
+import torch
 
 from gguf_metadata import head_counts
 
@@ -51,3 +52,17 @@ def mixer_parts(name, weight, config):
     names = {"A_log": None, "D": "mixer.skip.weight", "dt_bias": "mixer.step.bias"}
     name = names.get(ending, name)
     return {name: weight} if name else {}
+
+
+def with_streams(state, config):
+    """As llama.cpp's converter has several residual streams: the projections of all are one tensor. Layers that share
+    keys and values have some in real files, which nobody reads."""
+    state = dict(state)
+    for stem in ("model.altup_projections", "model.altup_unembed_projections"):
+        parts = [state.pop(f"{stem}.{i}.weight") for i in range(config.altup_num_inputs - 1)]
+        state[stem + ".weight"] = torch.stack(parts)
+    for layer in range(config.num_hidden_layers - config.num_kv_shared_layers, config.num_hidden_layers):
+        for part in ("k_proj", "v_proj", "k_norm"):
+            name = f"model.layers.{{}}.self_attn.{part}.weight"
+            state[name.format(layer)] = state[name.format(0)]
+    return state.items()

@@ -26,9 +26,10 @@ import torch
 import transformers
 
 from gguf_metadata import head_counts, write_metadata
-from layer_parts import latent_parts, mixer_parts, mixer_weight, ungrouped
+from layer_parts import latent_parts, mixer_parts, mixer_weight, ungrouped, with_streams
 from llama2c_files import permuted, write_llama2c
 from tensor_names import LAYER, MIXER, TOP, name_parts
+from whole_folders import save_whole_gemma3n, save_whole_llama4
 
 HERE = pathlib.Path(__file__).parent
 VOCABULARY = 40
@@ -90,6 +91,18 @@ DEEPSEEK = {key: value for key, value in COMMON.items() if key != "num_key_value
 
 MAMBA2 = dict(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_heads=8, head_dim=8, state_size=12,
               conv_kernel=4, initializer_range=0.3, bos_token_id=1, eos_token_id=2, pad_token_id=None)
+
+
+GEMMA3N = (
+    COMMON
+    | dict(head_dim=16, sliding_window=4, num_hidden_layers=6, num_kv_shared_layers=3,
+           layer_types=2 * ["sliding_attention", "sliding_attention", "full_attention"])
+    | dict(altup_num_inputs=3, altup_active_idx=1, laurel_rank=8, hidden_size_per_layer_input=8)
+    | dict(vocab_size_per_layer_input=36, activation_sparsity_pattern=[0.8, 0.6, 0.0, 0.0, 0.0, 0.0])
+    | dict(final_logit_softcapping=3.0)
+    | dict(rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=1e6),
+                                sliding_attention=dict(rope_type="default", rope_theta=10000.0)))
+)
 
 
 # family of the GGUF, class of the config, what differs, dtype, bytes of a shard
@@ -207,6 +220,7 @@ MODELS = {
                                  num_local_experts=128, num_experts_per_tok=1), "bfloat16", None),
     "gpt_oss": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "float32", None),
     "gpt_oss_mxfp4": ("gpt-oss", transformers.GptOssConfig, GPT_OSS, "bfloat16", None),
+    "gemma3n_text": ("gemma3n", transformers.Gemma3nTextConfig, GEMMA3N, "bfloat16", None),
     "gemma3_text": (
         "gemma3",
         transformers.Gemma3TextConfig,
@@ -296,18 +310,6 @@ def save_folder(model, folder, dtype, shard):
     saved.save_pretrained(folder, **(dict(max_shard_size=shard) if shard else {}))
 
 
-def save_whole(model, folder):
-    """The same language model in one that reads pictures, too."""
-    shutil.rmtree(folder, ignore_errors=True)
-    vision = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=16,
-                  patch_size=8)
-    sizes = dict(vision_output_dim=16, projector_input_dim=16, projector_output_dim=16, pixel_shuffle_ratio=0.5)
-    config = transformers.Llama4Config(text_config=model.config.to_dict(), vision_config=vision | sizes)
-    whole = transformers.Llama4ForConditionalGeneration(config)
-    whole.language_model.load_state_dict(model.state_dict())
-    whole.save_pretrained(folder)
-
-
 def rotary_of(model):
     """The frequencies, those for long sequences where there are such, and the magnitude."""
     rotary = getattr(model.base_model, "rotary_emb", None) or getattr(getattr(model, "model", None), "rotary_emb", None)
@@ -346,7 +348,7 @@ def state_of(model):
     """All weights by name; those of experts under the names that they would have in a module of their own."""
     alternating = model.config.model_type == "gpt_oss"
     for name, weight in model.state_dict().items():
-        if name.endswith(".sinks"):
+        if name.endswith((".sinks", ".correct_output_scale")):
             yield name + ".weight", weight
         elif name.endswith("gate.e_score_correction_bias"):
             yield name.replace("gate.e_score_correction_bias", "gate_correction.bias"), weight
@@ -382,7 +384,7 @@ def gguf_name(name, family, config):
     if ending in MIXER:
         return f"blk.{layer}.{MIXER[ending]}"
     ours = LAYER[stem]
-    if family in ("gemma2", "gemma3", "olmo2", "gpt-oss") and stem == "post_attention_layernorm":
+    if family in ("gemma2", "gemma3", "gemma3n", "olmo2", "gpt-oss") and stem == "post_attention_layernorm":
         ours = "post_attention_norm"
     if family == "falcon" and config.new_decoder_architecture and stem in ("input_layernorm",
                                                                            "post_attention_layernorm"):
@@ -456,7 +458,8 @@ def write_gguf(model, path, family, packed={}):
             writer.add_tensor(f"rope_factors_{length}.weight", np.array(parameters[f"{length}_factor"],
                                                                         dtype=np.float32))
     blocks = dict(packed_parts(packed))
-    for name, weight in state_of(model):
+    state = with_streams(state_of(model), config) if family == "gemma3n" else state_of(model)
+    for name, weight in state:
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         if name in blocks:
@@ -585,7 +588,9 @@ def main():
         write_gguf(model, HERE / f"{name}.gguf", family, packed)
         write_answer(model, name, family)
         if name == "llama4_text":
-            save_whole(model, HERE / "llama4")
+            save_whole_llama4(model, HERE / "llama4")
+        if name == "gemma3n_text":
+            save_whole_gemma3n(HERE / "gemma3n", HERE / name)
     if not sys.argv[1:]:
         make_llama2c()
 

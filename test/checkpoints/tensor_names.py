@@ -28,7 +28,12 @@ LLAMA_NAMES = {
     "feed_forward.experts.down_proj": "mlp.experts.down_proj",
 }  # fmt: skip
 # What GGUF calls them.
-TOP = {"embed_tokens": "token_embd", "embed_positions": "position_embd", "norm": "output_norm", "lm_head": "output"}
+TOP = {
+    "embed_tokens": "token_embd", "embed_positions": "position_embd", "norm": "output_norm", "lm_head": "output",
+    "embed_tokens_per_layer": "per_layer_token_embd", "per_layer_model_projection": "per_layer_model_proj",
+    "per_layer_projection_norm": "per_layer_proj_norm", "altup_projections": "altup_proj",
+    "altup_unembed_projections": "altup_unembd_proj",
+}  # fmt: skip
 LAYER = {
     "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
     "self_attn.k_proj": "attn_k",
@@ -45,6 +50,11 @@ LAYER = {
     "self_attn.kv_b_proj": "attn_kv_b",
     "self_attn.k_b_proj": "attn_k_b", "self_attn.v_b_proj": "attn_v_b", "mlp.gate_correction": "exp_probs_b",
     "mixer.in_proj": "ssm_in", "mixer.conv1d": "ssm_conv1d", "mixer.norm": "ssm_norm", "mixer.out_proj": "ssm_out",
+    "altup.correct_output_scale": "altup_correct_scale", "altup.correction_coefs": "altup_correct_coef",
+    "altup.prediction_coefs": "altup_predict_coef", "altup.modality_router": "altup_router",
+    "altup.router_norm": "altup_router_norm", "laurel.linear_left": "laurel_l", "laurel.linear_right": "laurel_r",
+    "laurel.post_laurel_norm": "laurel_post_norm", "per_layer_input_gate": "inp_gate", "per_layer_projection": "proj",
+    "post_per_layer_input_norm": "post_norm",
     "mlp.gate_up_proj": "ffn_up", "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }  # fmt: skip

@@ -53,6 +53,7 @@ TEST(ConvertLanguageModel, KeepsWeightsAsTheyAre) {
                            "cohere",
                            "falcon_new",
                            "gemma3_text.gguf",
+                           "gemma3n_text",
                            "gpt_neox",
                            "granite.gguf",
                            "olmo2",

@@ -26,31 +26,12 @@ void PrintTo(const DecoderCase& decoder, std::ostream* out) { *out << decoder.fi
 
 std::vector<DecoderCase> DecoderCases() {
   std::vector<DecoderCase> cases;
-  for (const char* family : {"llama",
-                             "mistral",
-                             "qwen2",
-                             "qwen3",
-                             "gemma",
-                             "gemma2",
-                             "phi3",
-                             "gpt2",
-                             "cohere",
-                             "falcon_new",
-                             "gemma3_text",
-                             "gpt_neox",
-                             "granite",
-                             "olmo2",
-                             "phi",
-                             "smollm3",
-                             "stablelm_parallel",
-                             "starcoder2",
-                             "mixtral",
-                             "qwen2_moe",
-                             "qwen3_moe",
-                             "deepseek_v3",
-                             "gpt_oss",
-                             "llama4_text",
-                             "olmoe"}) {
+  for (const char* family :
+       {"llama",       "mistral", "qwen2",     "qwen3",      "gemma",       "gemma2",
+        "phi3",        "gpt2",    "cohere",    "falcon_new", "gemma3_text", "gemma3n_text",
+        "gpt_neox",    "granite", "olmo2",     "phi",        "smollm3",     "stablelm_parallel",
+        "starcoder2",  "mixtral", "qwen2_moe", "qwen3_moe",  "deepseek_v3", "gpt_oss",
+        "llama4_text", "olmoe"}) {
     cases.push_back({family, family});
     cases.push_back({family, std::string(family) + ".gguf"});
   }

@@ -68,11 +68,10 @@ TEST_P(TinyFamily, AnswersAsTransformers) {
 }
 
 std::vector<FamilyFile> TinyFiles() {
-  std::vector<FamilyFile> files = {{"llama2c_v0", "llama2c_v0.bin"},
-                                   {"llama2c_v1", "llama2c_v1.bin"},
-                                   {"llama2c_v2", "llama2c_v2.bin"},
-                                   {"llama2c_v3", "llama2c_v3.bin"},
-                                   {"llama4_text", "llama4"}};
+  std::vector<FamilyFile> files = {
+      {"llama2c_v0", "llama2c_v0.bin"}, {"llama2c_v1", "llama2c_v1.bin"},
+      {"llama2c_v2", "llama2c_v2.bin"}, {"llama2c_v3", "llama2c_v3.bin"},
+      {"gemma3n_text", "gemma3n"},      {"llama4_text", "llama4"}};
   for (const char* family : {"cohere",
                              "deepseek_v2",
                              "deepseek_v2_groups",
@@ -82,6 +81,7 @@ std::vector<FamilyFile> TinyFiles() {
                              "gemma",
                              "gemma2",
                              "gemma3_text",
+                             "gemma3n_text",
                              "gpt2",
                              "gpt_neox",
                              "gpt_oss",

@@ -37,6 +37,22 @@ TEST(Limits, StatesTakeTheSameAtAnyLength) {
   EXPECT_EQ(LongestContext(shape, {16, 16}, stored + state * 4 - 1e3), -1);
 }
 
+/// Gemma 3n: the last layers see keys and values of others, and a table has embeddings for layers.
+TEST(Limits, SharedKeysTakeNoMemoryButAreRead) {
+  const ModelShape shape = ReadModelShape(
+      R"({"model_type": "gemma3n_text", "vocab_size": 262400, "hidden_size": 2048, "num_hidden_layers": 30,
+    "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256, "intermediate_size": 8192,
+    "num_kv_shared_layers": 10})");
+  const ParameterCounts counts = CountParameters(shape);
+  EXPECT_EQ(counts.stored(), 4435182688);  // as transformers counts
+  EXPECT_EQ(counts.embedding, 262400.0 * 2048 + 262144.0 * 30 * 256);
+  EXPECT_EQ(CacheOfPosition(shape), 20 * 2 * 2 * 256);
+  EXPECT_EQ(CacheOf(shape, 100), 100 * CacheOfPosition(shape));
+  const Machine& machine = KnownMachines()[0];
+  EXPECT_DOUBLE_EQ(DecodeLimit(shape, {16, 16}, machine, 100).read,
+                   (counts.active() + 30 * 100 * 2 * 2 * 256) * 2 / machine.bandwidth);
+}
+
 /// Parameters that the published checkpoints have.
 TEST(Limits, CountParametersOfModelsThatExist) {
   const auto stored = [](const char* config) {

@@ -45,6 +45,22 @@ TEST(RandomCheckpoint, HasStates) {
   EXPECT_LT(checkpoint->Vector(mixer + "rate.weight").data<float>()[0], 0);
 }
 
+TEST(RandomCheckpoint, HasStreams) {
+  const auto checkpoint = MakeRandomCheckpoint("gemma3n-e2b", "int4", 128);
+  const DecoderConfig& config = checkpoint->config();
+  EXPECT_EQ(config.KeysOf(29), 19);
+  EXPECT_EQ(config.RotaryOf(0), DecoderConfig::LayerRotary::kLocal);
+  const StoredMatrix table = checkpoint->Matrix("model.embed_tokens_per_layer.weight");
+  EXPECT_EQ(table.rows, 262144);
+  EXPECT_EQ(table.columns, 30 * 256);
+  // Matrices without whole groups are no smaller than they are.
+  const std::string layer = "model.layers.3.";
+  EXPECT_EQ(checkpoint->Matrix(layer + "altup.prediction_coefs.weight").format, WeightFormat::kF32);
+  EXPECT_EQ(checkpoint->Matrix(layer + "laurel.linear_right.weight").columns, 64);
+  EXPECT_EQ(checkpoint->Matrix(layer + "per_layer_projection.weight").columns, 256);
+  EXPECT_EQ(checkpoint->Vector("model.per_layer_projection_norm.weight").elements(), 256);
+}
+
 TEST(RandomCheckpoint, HasNumbersInEveryFormat) {
   for (const char* weights : {"bf16", "f16", "int8", "int4"}) {
     SCOPED_TRACE(weights);

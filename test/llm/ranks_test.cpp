@@ -168,6 +168,29 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// Layers that share keys and values have them on the rank of their heads. Between layers there is
+/// more than one row for each token, so that they cannot be shared out.
+TEST(Ranks, StreamsHaveTheBitsOfOneRank) {
+  const char* const name = "gemma3n_text";
+  const std::vector<int32_t> tokens = TokensOf(name);
+  ExpectBitsOfOne(kRankModels / name, tokens, true, {2, 3});
+  ExpectBitsOfOne(kRankModels / name, tokens, false, {2});
+  const auto alone = LanguageModel::Load(kRankModels / name, {.exact = true});
+  EXPECT_EQ(alone->kv_shape(KvType::kF32).layers, 3);
+  const RankLogits want = LogitsOf(alone, tokens, tokens.size(), KvType::kF32);
+  LanguageModelOptions options = RankedOptions(2, false);
+  options.exact = true;
+  const RankLogits got = LogitsOf(LanguageModel::Load(kRankModels / name, options), tokens,
+                                  tokens.size(), KvType::kF32);
+  ASSERT_EQ(got.logits.size(), want.logits.size());
+  for (size_t i = 0; i < got.logits.size(); ++i) {
+    ASSERT_NEAR(got.logits[i], want.logits[i], 1e-4 + 1e-4 * std::abs(want.logits[i])) << i;
+  }
+  options.ranks.pipeline = true;
+  testing::ExpectThrows([&] { LanguageModel::Load(kRankModels / name, options); },
+                        ErrorCode::kUnsupported, "cannot share its 6 layers");
+}
+
 GenerateRequest RankRequest(uint64_t seed) {
   GenerateRequest request;
   request.prompt = {5, 9, 3, 7};

@@ -160,6 +160,17 @@ void ExpectConfig(const DecoderConfig& got, const DecoderConfig& want) {
   EXPECT_EQ(got.attention_softcap, want.attention_softcap);
   EXPECT_EQ(got.final_softcap, want.final_softcap);
   EXPECT_EQ(got.windows, want.windows);
+  EXPECT_EQ(got.altup.streams, want.altup.streams);
+  EXPECT_EQ(got.altup.active, want.altup.active);
+  EXPECT_EQ(got.altup.laurel, want.altup.laurel);
+  EXPECT_EQ(got.altup.per_layer, want.altup.per_layer);
+  EXPECT_EQ(got.altup.vocabulary, want.altup.vocabulary);
+  EXPECT_EQ(got.shared_layers, want.shared_layers);
+  EXPECT_EQ(got.value_norms, want.value_norms);
+  ASSERT_EQ(got.gate_cutoffs.size(), want.gate_cutoffs.size());
+  for (size_t i = 0; i < got.gate_cutoffs.size(); ++i) {
+    EXPECT_FLOAT_EQ(got.gate_cutoffs[i], want.gate_cutoffs[i]) << i;
+  }
   EXPECT_EQ(got.experts.count, want.experts.count);
   EXPECT_EQ(got.experts.used, want.experts.used);
   EXPECT_EQ(got.experts.normalized, want.experts.normalized);
@@ -236,8 +247,8 @@ TEST_P(TwoFormats, SayTheSame) {
 INSTANTIATE_TEST_SUITE_P(Families, TwoFormats,
                          ::testing::Values("cohere", "deepseek_v2", "deepseek_v2_groups",
                                            "deepseek_v3", "falcon", "falcon_new", "gemma3_text",
-                                           "gpt_neox", "gpt_oss", "gpt_oss_mxfp4", "granite",
-                                           "llama4_text", "llama4_text_plain", "mamba2",
+                                           "gemma3n_text", "gpt_neox", "gpt_oss", "gpt_oss_mxfp4",
+                                           "granite", "llama4_text", "llama4_text_plain", "mamba2",
                                            "mamba2_tied", "mixtral", "olmo2", "olmoe", "phi",
                                            "qwen2_moe", "qwen3_moe", "smollm3", "stablelm",
                                            "stablelm_parallel", "starcoder2"),

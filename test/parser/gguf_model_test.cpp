@@ -289,6 +289,36 @@ TEST(GgufModel, TheLargestGemmaScalesOtherwise) {
   }
 }
 
+/// What files say of several residual streams, and what llama.cpp takes for granted.
+TEST(GgufModel, StreamsHaveDefaults) {
+  GgufModel model("gemma3n");
+  model.Set(model.Number("block_count", 30)).Set(model.Number("attention.key_length", 16));
+  const auto read = [](GgufModel given) {
+    const gguf::File file = gguf::ReadFile(ByteSource::Owned(BuildGguf(given.spec())));
+    return gguf::ReadConfig(file.metadata, {});
+  };
+  const DecoderConfig config = read(model);
+  EXPECT_EQ(config.altup.streams, 4);
+  EXPECT_EQ(config.altup.per_layer, 256);
+  EXPECT_EQ(config.shared_layers, 10);
+  EXPECT_EQ(config.attention_scale, 1);
+  EXPECT_EQ(config.windows[3], 512);
+  EXPECT_EQ(config.windows[4], 0);
+  EXPECT_TRUE(config.CutsGates(9));
+  EXPECT_FALSE(config.CutsGates(10));
+  const auto flags = [](size_t count) {
+    return GgufArray("gemma3n.attention.sliding_window_pattern", 7,
+                     std::vector<std::string>(count, std::string(1, '\0')));
+  };
+  EXPECT_EQ(read(GgufModel(model).Set(flags(30))).windows, std::vector<int64_t>(30, 0));
+  ExpectThrows([&] { read(GgufModel(model).Set(flags(3))); }, ErrorCode::kInvalidModel,
+               "does not list every layer");
+  const auto cutoffs = GgufArray("gemma3n.activation_sparsity_scale", 6,
+                                 std::vector<std::string>(29, std::string(4, '\0')));
+  ExpectThrows([&] { read(GgufModel(model).Set(cutoffs)); }, ErrorCode::kInvalidModel,
+               "no sensible number");
+}
+
 TEST(GgufModel, QueriesThatGrowNeedLayersThatTurn) {
   GgufModel model("llama4");
   model.Set(model.Number("rope.dimension_count", 0));

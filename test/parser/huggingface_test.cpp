@@ -243,10 +243,67 @@ TEST(HuggingFaceConfig, Mamba2) {
   refused(R"(, "chunk_size": 1Infinity)", "no valid JSON", ErrorCode::kInvalidModel);
 }
 
+TEST(HuggingFaceConfig, ReadsStreams) {
+  const Json published = {{"model_type", "gemma3n_text"},
+                          {"vocab_size", 262400},
+                          {"hidden_size", 2048},
+                          {"num_hidden_layers", 30},
+                          {"num_attention_heads", 8},
+                          {"num_key_value_heads", 2},
+                          {"head_dim", 256},
+                          {"num_kv_shared_layers", 10},
+                          {"intermediate_size", 8192}};
+  const auto read = [&](const Json& changes) {
+    Json file = published;
+    file.update(changes);
+    return ReadDecoderConfig(file.dump(), "config.json");
+  };
+  const DecoderConfig config = read({{"intermediate_size", std::vector<int>(30, 8192)}});
+  EXPECT_EQ(config.intermediate, 8192);
+  EXPECT_EQ(config.altup.streams, 4);
+  EXPECT_EQ(config.altup.laurel, 64);
+  EXPECT_EQ(config.altup.per_layer, 256);
+  EXPECT_EQ(config.altup.vocabulary, 262144);
+  EXPECT_TRUE(config.altup.scaled && config.value_norms && config.tied_head);
+  EXPECT_EQ(config.attention_scale, 1);
+  EXPECT_EQ(config.final_softcap, 30);
+  EXPECT_EQ(config.context, 32768);
+  // Layer 19 sees everything, and 18 is the last one with a window that has keys.
+  EXPECT_EQ(config.KeysOf(19), 19);
+  EXPECT_EQ(config.KeysOf(20), 18);
+  EXPECT_EQ(config.KeysOf(24), 19);
+  EXPECT_EQ(config.KeysOf(29), 19);
+  EXPECT_EQ(config.windows[28], 512);
+  EXPECT_EQ(config.RotaryOf(28), DecoderConfig::LayerRotary::kLocal);
+  EXPECT_TRUE(config.CutsGates(9));
+  EXPECT_FALSE(config.CutsGates(10));
+  EXPECT_NEAR(config.gate_cutoffs[0], 1.6448536, 1e-6);
+  std::vector<double> shares(30, 0.0);
+  shares[3] = 0.5;
+  EXPECT_NEAR(read({{"activation_sparsity_pattern", shares}}).gate_cutoffs[3], 0, 1e-6);
+
+  const auto refused = [&](const Json& changes, std::string_view message,
+                           ErrorCode code = ErrorCode::kInvalidModel) {
+    ExpectThrows([&] { read(changes); }, code, message);
+  };
+  std::vector<int> sizes(30, 8192);
+  sizes[7] = 4096;
+  refused({{"intermediate_size", sizes}}, "differs from layer to layer", ErrorCode::kUnsupported);
+  refused({{"intermediate_size", Json::array()}}, "intermediate_size");
+  refused({{"activation_sparsity_pattern", {0.5}}}, "a number for every layer");
+  shares[3] = 1;
+  refused({{"activation_sparsity_pattern", shares}}, "from 0 to below 1");
+  refused({{"altup_num_inputs", 1}}, "residual streams");
+  refused({{"altup_active_idx", 4}}, "active stream");
+  refused({{"num_kv_shared_layers", 30}}, "share keys and values");
+  refused({{"num_kv_shared_layers", 26}}, "no layer before has the keys and values");
+}
+
 TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
   ExpectConfigProblem(
       {{"model_type", "mamba"}},
-      "cohere, deepseek_v2, deepseek_v3, falcon, gemma, gemma2, gemma3_text, gpt2, gpt_neox, "
+      "cohere, deepseek_v2, deepseek_v3, falcon, gemma, gemma2, gemma3_text, gemma3n, "
+      "gemma3n_text, gpt2, gpt_neox, "
       "gpt_oss, granite, idefics3, llama, llama4, llama4_text, "
       "mamba2, mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, "
       "smollm3, smolvlm, stablelm and starcoder2",
