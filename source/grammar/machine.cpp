@@ -55,6 +55,7 @@ int32_t Machine::Node(std::vector<Item>& list) {
     if (std::ranges::equal(parents(at->second), list)) return at->second;
   }
   const auto node = static_cast<int32_t>(node_begin_.size()) - 1;
+  parents_.resize(node_begin_.back());  // others go on where one has found no memory
   parents_.insert(parents_.end(), list.begin(), list.end());
   node_begin_.push_back(static_cast<uint32_t>(parents_.size()));
   node_by_hash_.emplace(hash, node);
