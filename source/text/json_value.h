@@ -79,6 +79,22 @@ using Json = nlohmann::basic_json<std::map, std::vector, std::string, bool, int6
 using OrderedJson = nlohmann::basic_json<MembersInOrder, std::vector, std::string, bool, int64_t,
                                          uint64_t, double, std::allocator, Serializer>;
 
+/// Whether a value is this text. The library makes a value of the text first where nothing may be
+/// thrown, and the process ends where there is no memory for it.
+template <class AnyJson>
+bool EqualsText(const AnyJson& value, const char* text) {
+  const auto* const string = value.template get_ptr<const std::string*>();
+  return string != nullptr && *string == text;
+}
+inline bool operator==(const Json& value, const char* text) { return EqualsText(value, text); }
+inline bool operator!=(const Json& value, const char* text) { return !EqualsText(value, text); }
+inline bool operator==(const OrderedJson& value, const char* text) {
+  return EqualsText(value, text);
+}
+inline bool operator!=(const OrderedJson& value, const char* text) {
+  return !EqualsText(value, text);
+}
+
 /// Values of any depth are flattened by the library before they go, into a list that takes memory,
 /// and the process ends where there is none. Ours go one in the other: their depth has a limit.
 template <class Content>
