@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "oort/error.h"
+
 namespace oort::grammar {
 struct AnswerPlaces::Learned {
   explicit Learned(std::shared_ptr<const Automaton> automaton) : machine(std::move(automaton)) {}
@@ -19,18 +21,25 @@ void AnswerPlaces::Renew() { learned_ = std::make_shared<Learned>(automaton_); }
 Machine& AnswerPlaces::Enter(Place& place) {
   // What was learnt before goes with the last answer that has not come here since.
   if (learned_->bytes() > most_bytes_) Renew();
-  if (place.in != learned_) {
-    place = {learned_, learned_->machine.Import(place.in->machine, place.at)};
-  }
   learned_->machine.AllowWork();
+  if (place.in != learned_) {
+    place = {learned_, learned_->machine.Import(place.in->machine, place.at), place.work};
+  }
   return learned_->machine;
+}
+
+void AnswerPlaces::Count(Place& place, const Machine& machine) {
+  place.work += machine.work();
+  if (place.work <= Machine::kMostWork) return;
+  throw Error(ErrorCode::kLimit,
+              "the grammar is too ambiguous: there are too many ways to read the answer so far");
 }
 
 AnswerPlaces::Place AnswerPlaces::Begin() {
   const std::lock_guard lock(mutex_);
   if (!learned_) Renew();
   learned_->machine.AllowWork();
-  return {learned_, learned_->machine.Begin()};
+  return {learned_, learned_->machine.Begin(), 0};
 }
 
 bool AnswerPlaces::Step(Place& place, std::string_view bytes) {
@@ -38,6 +47,7 @@ bool AnswerPlaces::Step(Place& place, std::string_view bytes) {
   Machine& machine = Enter(place);
   int32_t next = place.at;
   for (const char byte : bytes) next = machine.Step(next, static_cast<uint8_t>(byte));
+  Count(place, machine);
   if (next == Machine::kDead) return false;
   place.at = next;
   return true;
@@ -54,6 +64,7 @@ std::shared_ptr<const StateMask> AnswerPlaces::MaskOf(Place& place) {
   if (masks[at] == nullptr) {
     std::vector<uint32_t> found((trie_->vocabulary() + 31) / 32);
     MaskTokens(machine, place.at, masks_, *trie_, found);
+    Count(place, machine);
     const auto kept = std::make_shared<StateMask>();
     kept->Keep(std::move(found));
     learned_->mask_bytes += kept->bytes();
@@ -66,6 +77,7 @@ void AnswerPlaces::MaskBelow(Place& place, uint32_t node, std::span<uint32_t> bi
   const std::lock_guard lock(mutex_);
   Machine& machine = Enter(place);
   grammar::MaskBelow(machine, place.at, *trie_, node, bits);
+  Count(place, machine);
 }
 
 bool AnswerPlaces::complete(const Place& place) const {

@@ -26,6 +26,7 @@ class AnswerPlaces {
   struct Place {
     std::shared_ptr<Learned> in;
     int32_t at = Machine::kDead;
+    size_t work = 0;  ///< that the answer has made
   };
 
   /// `masks` must outlive this. What was learnt is forgotten beyond so many bytes.
@@ -38,6 +39,7 @@ class AnswerPlaces {
 
   /// Before the first byte.
   Place Begin();
+  // These throw kLimit where an answer makes more work than answers may: others wait for it.
   /// Goes on by these bytes; false, and stays, where they may not follow.
   bool Step(Place& place, std::string_view bytes);
   /// Sets the bits of the tokens that may follow.
@@ -51,6 +53,7 @@ class AnswerPlaces {
   /// Under the lock: the machine of all, in which the place then is.
   Machine& Enter(Place& place);
   void Renew();
+  static void Count(Place& place, const Machine& machine);
   std::shared_ptr<const StateMask> MaskOf(Place& place);
 
   const std::shared_ptr<const Automaton> automaton_;

@@ -62,11 +62,12 @@ StateMasks::StateMasks(std::shared_ptr<const Automaton> automaton,
       trie_(std::move(trie)),
       masks_(static_cast<size_t>(automaton_->states())) {}
 
-std::shared_ptr<const StateMask> StateMasks::Of(int32_t state) {
+std::shared_ptr<const StateMask> StateMasks::Of(int32_t state, size_t& work) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const StateMask>& mask = masks_[static_cast<size_t>(state)];
   if (mask != nullptr) return mask;
   std::shared_ptr<const StateMask> made = Walk(state);
+  work += machine_->work();
   if (mask_bytes_ > kMostMaskBytes) {
     for (auto& one : masks_) one = nullptr;
     mask_bytes_ = 0;
@@ -111,7 +112,8 @@ void StateMasks::Prepare(std::chrono::milliseconds most) {
       bytes = std::max(bytes, width(automaton_->start(call.rule)));
     }
     if (bytes < kWideBytes) continue;
-    Of(state);
+    size_t work = 0;
+    Of(state, work);
     if (std::chrono::steady_clock::now() >= end) return;
   }
 }
@@ -135,7 +137,9 @@ void MaskTokens(Machine& machine, int32_t at, StateMasks& masks, const TokenTrie
   const auto kernel = machine.kernel(at);
   const std::vector<Item> items(kernel.begin(), kernel.end());
   for (const Item& item : items) {
-    const std::shared_ptr<const StateMask> mask = masks.Of(item.state);
+    size_t work = 0;
+    const std::shared_ptr<const StateMask> mask = masks.Of(item.state, work);
+    machine.AddWork(work);
     mask->AddTo(bits);
     if (mask->returns.empty()) continue;
     const int32_t behind = machine.BeginWith(machine.parents(item.node));

@@ -34,7 +34,8 @@ class StateMasks {
  public:
   StateMasks(std::shared_ptr<const Automaton> automaton, std::shared_ptr<const TokenTrie> trie);
 
-  std::shared_ptr<const StateMask> Of(int32_t state);
+  /// Adds to `work` what it took to find.
+  std::shared_ptr<const StateMask> Of(int32_t state, size_t& work);
   /// Finds the masks of states that take nearly every byte, as those inside of strings, for so long
   /// at most: these are the long walks.
   void Prepare(std::chrono::milliseconds most);

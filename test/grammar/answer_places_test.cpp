@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "grammar/sources.h"
+#include "oort/error.h"
 
 namespace oort::grammar {
 namespace {
@@ -66,6 +67,25 @@ TEST(AnswerPlaces, GoOnAlikeWhenWhatWasLearntIsForgotten) {
     }
   }
   EXPECT_TRUE(forgets.complete(forgotten[0]));
+}
+
+/// Others wait for each of its tokens: it must not take long again and again.
+TEST(AnswerPlaces, AnAmbiguousAnswerEndsWhenItHasMadeTooMuchWork) {
+  const auto automaton = std::make_shared<Automaton>(
+      ReadGbnf("root ::= s\ns ::= [a-z ] s s | [a-z ] | [a-z ] s [a-z ] | [a-z ] s [a-z ] s"),
+      std::chrono::milliseconds(20000));
+  const auto trie = std::make_shared<TokenTrie>(std::vector<std::string>{"a", "ab", "abc"});
+  StateMasks masks(automaton, trie);
+  AnswerPlaces places(automaton, trie, masks);
+  AnswerPlaces::Place place = places.Begin();
+  const auto answer = [&] {
+    for (int i = 0; i < 100'000; ++i) {
+      uint32_t bits = 0;
+      places.Mask(place, {&bits, 1});
+      ASSERT_TRUE(places.Step(place, "a"));
+    }
+  };
+  EXPECT_THROW(answer(), Error);
 }
 
 }  // namespace
