@@ -5,6 +5,7 @@
 #include "cli/version.h"
 
 #ifdef OORT_SERVE
+#include <fcntl.h>
 #include <semaphore.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,13 +16,13 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <mutex>
 #include <optional>
 
 #include "cli/file_watch.h"
+#include "cli/log_level.h"
 #include "serve/http/tls.h"
+#include "serve/log_writer.h"
 #include "serve/model_server.h"
 #endif
 
@@ -88,33 +89,34 @@ std::shared_ptr<const serve::http::TlsIdentity> LoadTls(const ServeArguments& op
   return std::make_shared<serve::http::TlsIdentity>(options.tls_certificate, options.tls_key);
 }
 
-/// Writes lines to a file, or to the standard output where its name is "-".
-std::function<void(std::string_view)> LineWriter(const std::string& path) {
-  std::shared_ptr<std::ofstream> file;
-  if (path != "-") {
-    file = std::make_shared<std::ofstream>(path, std::ios::app);
-    if (!*file) throw Error(ErrorCode::kIo, "cannot write the access log to " + path);
-  }
-  return [file](std::string_view line) {
-    std::ostream& out = file ? *file : std::cout;
-    out << std::string(line) + '\n' << std::flush;  // whoever follows the file sees it at once
+/// Writes lines of JSON to a file, or to the standard output where its name is "-". The file stays
+/// open as long as the process.
+std::shared_ptr<serve::LogWriter> AccessLog(const std::string& path) {
+  if (path.empty()) return nullptr;
+  const int file = path == "-"
+                       ? STDOUT_FILENO
+                       : open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) throw Error(ErrorCode::kIo, "cannot write the access log to " + path);
+  serve::LogWriter::Options options;
+  options.dropped_line = [](int64_t dropped) {
+    return "{\"dropped_lines\":" + std::to_string(dropped) + '}';
   };
+  return std::make_shared<serve::LogWriter>(file, std::move(options));
 }
 
 /// Reads keys and certificates anew. What cannot be read stays as it was.
-void Reload(const ServeArguments& options, serve::ModelServer& server) {
+void Reload(const ServeArguments& options, serve::ModelServer& server, serve::LogWriter& log) {
   try {
     if (!options.key_file.empty()) server.SetKeys(serve::ApiKeys::FromFile(options.key_file));
     if (!options.tls_certificate.empty()) server.SetTls(LoadTls(options));
-    std::cerr << "oort: keys and certificates were read anew\n";
+    log.Write("oort: keys and certificates were read anew");
   } catch (const std::exception& error) {
-    std::cerr << "oort: keys and certificates stay as they were: " << SingleLine(error.what())
-              << '\n';
+    log.Write("oort: keys and certificates stay as they were: " + SingleLine(error.what()));
   }
 }
 
 /// Returns when the program is asked to end.
-void WaitForEnd(const ServeArguments& options, serve::ModelServer& server) {
+void WaitForEnd(const ServeArguments& options, serve::ModelServer& server, serve::LogWriter& log) {
   FileWatch watch({options.key_file, options.tls_certificate, options.tls_key});
   while (asked_to_end == 0) {
     if (watch.empty()) {
@@ -126,7 +128,7 @@ void WaitForEnd(const ServeArguments& options, serve::ModelServer& server) {
       sem_timedwait(&something_asked, &until);
     }
     const bool changed = watch.Changed();
-    if (asked_to_reload.exchange(false) || changed) Reload(options, server);
+    if (asked_to_reload.exchange(false) || changed) Reload(options, server, log);
   }
 }
 
@@ -246,12 +248,6 @@ serve::GraphSource GraphOf(const ServeArguments& options, const std::string& tex
   return source;
 }
 
-void WriteLine(std::string_view line) {
-  std::string text(line);
-  text += '\n';
-  std::cerr << text;  // at once, so that lines of two requests do not mix
-}
-
 /// Whether MODEL is an encoder or a reranker, which is then served alone.
 bool IsAlone(const ServeArguments& options, bool (*is)(const std::filesystem::path&)) {
   const std::string& model = options.language.model;
@@ -282,7 +278,8 @@ std::shared_ptr<serve::EncoderLoop> LoadEncoder(const ServeArguments& options,
       Model(path, load), named ? given.substr(0, equals) : path.filename().string());
 }
 
-serve::ServeOptions ServerOptions(const ServeArguments& options) {
+serve::ServeOptions ServerOptions(const ServeArguments& options,
+                                  const std::shared_ptr<serve::LogWriter>& log) {
   serve::ServeOptions serve;
   serve.host = options.host;
   serve.port = options.port;
@@ -297,11 +294,17 @@ serve::ServeOptions ServerOptions(const ServeArguments& options) {
   serve.reranker =
       LoadEncoder<Reranker, RerankerOptions>(options, options.reranker, "reranker", IsReranker);
   serve.tls = LoadTls(options);
-  if (!options.access_log.empty()) serve.access_log = LineWriter(options.access_log);
+  const std::shared_ptr<serve::LogWriter> access_log = AccessLog(options.access_log);
+  if (access_log) {
+    serve.access_log = [access_log](std::string_view line) { access_log->Write(line); };
+  }
+  serve.dropped_lines = [log, access_log] {
+    return log->dropped() + (access_log ? access_log->dropped() : 0);
+  };
   serve.models_memory = options.models_memory;
   for (const std::string& graph : options.graphs) serve.graphs.push_back(GraphOf(options, graph));
-  serve.warn = [](std::string_view line) { WriteLine("oort: " + SingleLine(line)); };
-  if (!options.quiet) serve.log = WriteLine;
+  serve.warn = [log](std::string_view line) { log->Write("oort: " + SingleLine(line)); };
+  if (!options.quiet) serve.log = [log](std::string_view line) { log->Write(line); };
   const bool alone = IsAlone(options, IsEncoder) || IsAlone(options, IsReranker);
   const bool first =
       !alone && (!options.language.model.empty() || !options.language.random.empty());
@@ -366,16 +369,19 @@ int RunServe(const ServeArguments& options) {
     throw UsageError("TLS wants both --tls-cert FILE and --tls-key FILE");
   }
   AllowManyDescriptors();
-  serve::ServeOptions serve = ServerOptions(options);
+  const auto log = std::make_shared<serve::LogWriter>(STDERR_FILENO);
+  const LogElsewhere library([log](std::string_view line) { log->Write(line); });
+  serve::ServeOptions serve = ServerOptions(options, log);
   const std::string names = Joined(serve);
   CatchSignals();
   serve::ModelServer server(std::move(serve));
   const bool v6 = options.host.find(':') != std::string::npos;
-  std::cerr << "oort: serving " << names << " at "
-            << (options.tls_certificate.empty() ? "http://" : "https://")
-            << (v6 ? '[' + options.host + ']' : options.host) << ':' << server.port() << '\n';
-  WaitForEnd(options, server);
-  std::cerr << "oort: answers what was asked, " << options.drain << " s at most, and ends\n";
+  log->Write("oort: serving " + names + " at " +
+             (options.tls_certificate.empty() ? "http://" : "https://") +
+             (v6 ? '[' + options.host + ']' : options.host) + ':' + std::to_string(server.port()));
+  WaitForEnd(options, server, *log);
+  log->Write("oort: answers what was asked, " + std::to_string(options.drain) +
+             " s at most, and ends");
   server.Drain(std::chrono::seconds(options.drain));
   return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "grammar/call_scanner.h"
 
-#include <nlohmann/json.hpp>
+#include "text/json.h"
 
 namespace oort::grammar {
 namespace {
@@ -9,8 +9,8 @@ namespace {
 bool IsJsonSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 /// The text of a JSON string; false where it is none.
-bool ReadString(const std::string& json, std::string& out) {
-  const auto value = nlohmann::json::parse(json, nullptr, false);
+bool ReadString(const std::string& text, std::string& out) {
+  const auto value = json::Json::parse(text, nullptr, false);
   if (!value.is_string()) return false;
   out = value.get<std::string>();
   return true;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "grammar/answer_places.h"
 #include "grammar/automaton.h"
 #include "grammar/masks.h"
 #include "grammar/token_trie.h"
@@ -40,12 +41,16 @@ struct CompiledGrammar {
   CompiledGrammar(Rules rules, std::shared_ptr<const Vocabulary> words)
       : automaton(std::make_shared<Automaton>(std::move(rules), kMostCompileTime)),
         vocabulary(std::move(words)),
-        masks(automaton, vocabulary->trie) {}
-  size_t bytes() const { return automaton->bytes() + masks.bytes() + size_t{64} * 1024; }
+        masks(automaton, vocabulary->trie),
+        places(automaton, vocabulary->trie, masks) {}
+  size_t bytes() const {
+    return automaton->bytes() + masks.bytes() + places.bytes() + size_t{64} * 1024;
+  }
 
   const std::shared_ptr<const Automaton> automaton;
   const std::shared_ptr<const Vocabulary> vocabulary;
   mutable StateMasks masks;
+  mutable AnswerPlaces places;
 };
 
 }  // namespace oort::grammar

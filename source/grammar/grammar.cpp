@@ -10,7 +10,6 @@
 
 #include "core/guard.h"
 #include "grammar/compiled.h"
-#include "grammar/machine.h"
 #include "grammar/masks.h"
 #include "grammar/sources.h"
 #include "grammar/token_trie.h"
@@ -20,8 +19,6 @@ namespace oort {
 namespace grammar {
 namespace {
 
-constexpr size_t kMostAnswerBytes = size_t{8} << 20;  // of the machine of one answer
-
 class GrammarConstraint final : public TokenConstraint {
  public:
   /// `mark`: the token that is kMarkByte of the grammar, if it has one.
@@ -30,13 +27,12 @@ class GrammarConstraint final : public TokenConstraint {
       : grammar_(std::move(grammar)),
         prefix_(std::move(prefix)),
         mark_(mark),
-        machine_(std::make_unique<Machine>(grammar_->automaton)),
-        at_(machine_->Begin()) {}
+        place_(grammar_->places.Begin()) {}
 
   void Mask(std::span<uint32_t> bits) override {
     Guarded([&] {
       if (read_ < prefix_.size()) return SetBit(bits, prefix_[read_]);
-      MaskTokens(*machine_, at_, grammar_->masks, trie(), bits);
+      grammar_->places.Mask(place_, bits);
       if (LosesSpace()) MaskFirst(bits);
       MaskMark(bits);
     });
@@ -55,25 +51,22 @@ class GrammarConstraint final : public TokenConstraint {
       if (token == mark_) bytes = {&kMarkByte, 1};
       if (LosesSpace() && bytes.starts_with(' ')) bytes.remove_prefix(1);
       if (bytes.empty()) return false;
-      machine_->AllowWork();
-      int32_t next = at_;
-      for (const char byte : bytes) next = machine_->Step(next, static_cast<uint8_t>(byte));
-      if (next == Machine::kDead) return false;
-      at_ = next;
+      if (!grammar_->places.Step(place_, bytes)) return false;
       begun_ = true;
-      if (machine_->bytes() > kMostAnswerBytes) Compact();
       return true;
     });
   }
 
-  bool done() const override { return read_ == prefix_.size() && machine_->complete(at_); }
+  bool done() const override {
+    return read_ == prefix_.size() && grammar_->places.complete(place_);
+  }
 
   std::unique_ptr<TokenConstraint> Clone() const override {
     return Guarded([&] {
       auto clone = std::make_unique<GrammarConstraint>(grammar_, prefix_, mark_);
       clone->read_ = read_;
       clone->begun_ = begun_;
-      clone->at_ = clone->machine_->Import(*machine_, at_);
+      clone->place_ = place_;
       return clone;
     });
   }
@@ -89,15 +82,15 @@ class GrammarConstraint final : public TokenConstraint {
   void MaskFirst(std::span<uint32_t> bits) {
     const uint32_t space = grammar_->vocabulary->space;
     ClearBelow(space, bits);
-    MaskBelow(*machine_, at_, trie(), space, bits);
+    grammar_->places.MaskBelow(place_, space, bits);
   }
 
   /// The byte that stands for the mark is in no text, and the mark has no text.
   void MaskMark(std::span<uint32_t> bits) {
     if (grammar_->vocabulary->mark != UINT32_MAX) ClearBelow(grammar_->vocabulary->mark, bits);
     if (!mark_) return;
-    const int32_t behind = machine_->Step(at_, static_cast<uint8_t>(kMarkByte));
-    if (behind != Machine::kDead) SetBit(bits, *mark_);
+    AnswerPlaces::Place behind = place_;
+    if (grammar_->places.Step(behind, {&kMarkByte, 1})) SetBit(bits, *mark_);
   }
 
   void ClearBelow(uint32_t node, std::span<uint32_t> bits) const {
@@ -107,20 +100,12 @@ class GrammarConstraint final : public TokenConstraint {
     }
   }
 
-  /// Forgets the ways that were not taken.
-  void Compact() {
-    auto fresh = std::make_unique<Machine>(grammar_->automaton);
-    at_ = fresh->Import(*machine_, at_);
-    machine_ = std::move(fresh);
-  }
-
   std::shared_ptr<const CompiledGrammar> grammar_;
   std::vector<int32_t> prefix_;
   std::optional<int32_t> mark_;
   size_t read_ = 0;     ///< of the prefix
   bool begun_ = false;  ///< a token behind the prefix was read
-  std::unique_ptr<Machine> machine_;
-  int32_t at_;
+  AnswerPlaces::Place place_;
 };
 
 Rules RulesOf(const GrammarSpec& spec) {

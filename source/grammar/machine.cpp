@@ -11,8 +11,7 @@ namespace oort::grammar {
 namespace {
 
 constexpr size_t kMostItems = 4096;
-constexpr size_t kMostWork = 20'000'000;  // items, of all new steps together
-constexpr size_t kFew = 16;               // items that are searched one by one
+constexpr size_t kFew = 16;  // items that are searched one by one
 
 Error TooAmbiguous() {
   return Error(ErrorCode::kLimit,
@@ -55,6 +54,7 @@ int32_t Machine::Node(std::vector<Item>& list) {
     if (std::ranges::equal(parents(at->second), list)) return at->second;
   }
   const auto node = static_cast<int32_t>(node_begin_.size()) - 1;
+  parents_.resize(node_begin_.back());  // others go on where one has found no memory
   parents_.insert(parents_.end(), list.begin(), list.end());
   node_begin_.push_back(static_cast<uint32_t>(parents_.size()));
   node_by_hash_.emplace(hash, node);
@@ -81,6 +81,7 @@ bool Machine::IsKnown(Item item) {
 }
 
 void Machine::AddKernel(Item item) {
+  AddWork(1);
   if (item.state == kComplete) {
     complete_ = true;
   } else if (item.state == kReturned) {
@@ -205,6 +206,7 @@ int32_t Machine::BeginWith(std::span<const Item> items) {
 int32_t Machine::StepAnew(int32_t from, uint8_t byte) {
   Clear();
   const Configuration at = configurations_[static_cast<size_t>(from)];
+  AddWork(at.end - at.expanded);
   for (uint32_t i = at.expanded; i < at.end; ++i) {
     for (const Edge& edge : automaton_->edges(items_[i].state)) {
       if (edge.low <= byte && byte <= edge.high) AddKernel({edge.target, items_[i].node});
@@ -236,6 +238,7 @@ int32_t Machine::Import(const Machine& other, int32_t at) {
     for (const Item& parent : other.parents(node)) need(parent);
   }
   std::ranges::sort(needed);
+  AddWork(number.size());
   const auto translated = [&](Item item) {
     if (item.state >= 0) item.node = number[static_cast<size_t>(item.node)];
     return item;
@@ -251,6 +254,11 @@ int32_t Machine::Import(const Machine& other, int32_t at) {
   complete_ = other.complete(at);
   returned_ = other.returned(at);
   return Configure();
+}
+
+void Machine::AddWork(size_t items) {
+  work_ += items;
+  if (work_ > kMostWork) throw TooAmbiguous();
 }
 
 size_t Machine::bytes() const {

@@ -32,6 +32,7 @@ class Machine {
   explicit Machine(std::shared_ptr<const Automaton> automaton);
 
   static constexpr int32_t kDead = 0;
+  static constexpr size_t kMostWork = 10'000'000;  ///< items, of all new steps together
   /// Before the first byte.
   int32_t Begin();
   /// In this state with an unknown stack below it, as if its rule could not end here.
@@ -62,6 +63,9 @@ class Machine {
   /// Steps that were not taken before cost work, in ambiguous grammars much of it. Throws kLimit
   /// where it is more than a mask or a token may take since the last call of this.
   void AllowWork() { work_ = 0; }
+  size_t work() const { return work_; }  ///< since then
+  /// Counts what was found elsewhere for it.
+  void AddWork(size_t items);
   size_t bytes() const;
   const std::shared_ptr<const Automaton>& automaton() const { return automaton_; }
 

@@ -2,6 +2,7 @@
 #include "grammar/masks.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace oort::grammar {
@@ -34,22 +35,44 @@ void WalkTrie(Machine& machine, int32_t at, const TokenTrie& trie, uint32_t firs
 
 }  // namespace
 
+void StateMask::Keep(std::vector<uint32_t> all) {
+  size_t count = 0;
+  for (const uint32_t word : all) count += static_cast<size_t>(std::popcount(word));
+  if (count > all.size()) {
+    bits = std::move(all);
+    return;
+  }
+  tokens.reserve(count);
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (uint32_t word = all[i]; word != 0; word &= word - 1) {
+      tokens.push_back(static_cast<int32_t>(32 * i) + std::countr_zero(word));
+    }
+  }
+}
+
+void StateMask::AddTo(std::span<uint32_t> allowed) const {
+  const size_t words = std::min(allowed.size(), bits.size());
+  for (size_t i = 0; i < words; ++i) allowed[i] |= bits[i];
+  for (const int32_t token : tokens) SetBit(allowed, token);
+}
+
 StateMasks::StateMasks(std::shared_ptr<const Automaton> automaton,
                        std::shared_ptr<const TokenTrie> trie)
     : automaton_(std::move(automaton)),
       trie_(std::move(trie)),
       masks_(static_cast<size_t>(automaton_->states())) {}
 
-std::shared_ptr<const StateMask> StateMasks::Of(int32_t state) {
+std::shared_ptr<const StateMask> StateMasks::Of(int32_t state, size_t& work) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const StateMask>& mask = masks_[static_cast<size_t>(state)];
   if (mask != nullptr) return mask;
   std::shared_ptr<const StateMask> made = Walk(state);
+  work += machine_->work();
   if (mask_bytes_ > kMostMaskBytes) {
     for (auto& one : masks_) one = nullptr;
     mask_bytes_ = 0;
   }
-  mask_bytes_ += 4 * (made->bits.size() + made->tokens.size() + made->returns.size());
+  mask_bytes_ += made->bytes();
   return mask = std::move(made);
 }
 
@@ -89,7 +112,8 @@ void StateMasks::Prepare(std::chrono::milliseconds most) {
       bytes = std::max(bytes, width(automaton_->start(call.rule)));
     }
     if (bytes < kWideBytes) continue;
-    Of(state);
+    size_t work = 0;
+    Of(state, work);
     if (std::chrono::steady_clock::now() >= end) return;
   }
 }
@@ -113,10 +137,10 @@ void MaskTokens(Machine& machine, int32_t at, StateMasks& masks, const TokenTrie
   const auto kernel = machine.kernel(at);
   const std::vector<Item> items(kernel.begin(), kernel.end());
   for (const Item& item : items) {
-    const std::shared_ptr<const StateMask> mask = masks.Of(item.state);
-    const size_t words = std::min(bits.size(), mask->bits.size());
-    for (size_t i = 0; i < words; ++i) bits[i] |= mask->bits[i];
-    for (const int32_t token : mask->tokens) SetBit(bits, token);
+    size_t work = 0;
+    const std::shared_ptr<const StateMask> mask = masks.Of(item.state, work);
+    machine.AddWork(work);
+    mask->AddTo(bits);
     if (mask->returns.empty()) continue;
     const int32_t behind = machine.BeginWith(machine.parents(item.node));
     if (machine.kernel(behind).empty()) continue;

@@ -22,6 +22,11 @@ struct StateMask {
   std::vector<uint32_t> bits;     ///< of these tokens; empty where few are
   std::vector<int32_t> tokens;    ///< or the tokens
   std::vector<uint32_t> returns;  ///< nodes of the trie, with others below, where the rule may end
+
+  /// Keeps the bits, or the tokens where these are fewer.
+  void Keep(std::vector<uint32_t> all);
+  void AddTo(std::span<uint32_t> allowed) const;
+  size_t bytes() const { return 4 * (bits.size() + tokens.size() + returns.size()); }
 };
 
 /// Thread contract: any number of threads at once.
@@ -29,7 +34,8 @@ class StateMasks {
  public:
   StateMasks(std::shared_ptr<const Automaton> automaton, std::shared_ptr<const TokenTrie> trie);
 
-  std::shared_ptr<const StateMask> Of(int32_t state);
+  /// Adds to `work` what it took to find.
+  std::shared_ptr<const StateMask> Of(int32_t state, size_t& work);
   /// Finds the masks of states that take nearly every byte, as those inside of strings, for so long
   /// at most: these are the long walks.
   void Prepare(std::chrono::milliseconds most);

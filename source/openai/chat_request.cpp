@@ -146,7 +146,8 @@ void ReadEffort(Fields& fields, const ServedModel& served, ChatInputs& inputs) {
   if (*effort != "low" && *effort != "medium" && *effort != "high") {
     fields.Fail("reasoning_effort", "must be \"low\", \"medium\" or \"high\"");
   }
-  Json variables = inputs.variables.empty() ? Json::object() : Json::parse(inputs.variables);
+  Json variables = inputs.variables.empty() ? Json::object()
+                                            : json::ParseOrdered(inputs.variables, "the variables");
   variables["reasoning_effort"] = *effort;
   inputs.variables = variables.dump();
 }

@@ -12,6 +12,9 @@ namespace {
 
 using Json = json::OrderedJson;
 
+/// Arguments of calls may be as deep as a request, and stand in it.
+constexpr size_t kDeepest = 2 * json::kDeepest;
+
 constexpr const char* kGap = "\n\n";
 
 std::string Opening(const std::string& tag) { return "<" + tag + ">\n"; }
@@ -189,10 +192,11 @@ bool TemplateKnowsTools(const LanguageModel& model) {
 }
 
 void TellOfTools(const LanguageModel& model, const ChatLimits& limits, ChatInputs& inputs) {
-  Json messages = Json::parse(inputs.messages);
+  Json messages = json::ParseOrdered(inputs.messages, "the messages", kDeepest);
   if (!TemplateKnowsCalls(model)) messages = WithoutCalls(std::move(messages));
   if (!inputs.tools.empty()) {
-    const std::string text = TextOf(Json::parse(std::exchange(inputs.tools, "")));
+    const std::string tools = std::exchange(inputs.tools, "");
+    const std::string text = TextOf(json::ParseOrdered(tools, "the tools", kDeepest));
     TellInMessages(model, text, inputs, limits, messages);
   }
   inputs.messages = messages.dump();

@@ -103,8 +103,8 @@ class MetricsPage {
     });
   }
   /// Of the server, not of a model.
-  void ServerGauge(std::string_view name, std::string_view help, double value) {
-    Each(name, "gauge", help, [&](const std::string& full, size_t i) {
+  void OfServer(std::string_view name, std::string_view type, std::string_view help, double value) {
+    Each(name, type, help, [&](const std::string& full, size_t i) {
       if (i == 0) Line(full, labels_[i], value);
     });
   }
@@ -240,7 +240,7 @@ void AddDraftCounters(MetricsPage& page) {
 
 }  // namespace
 
-std::string MetricsText(std::span<const MeasuredModel> models, int connections) {
+std::string MetricsText(std::span<const MeasuredModel> models, const MeasuredServer& server) {
   MetricsPage page(models);
   using Model = const MeasuredModel&;
   using Words = std::vector<std::pair<std::string_view, int64_t>>;
@@ -310,7 +310,9 @@ std::string MetricsText(std::span<const MeasuredModel> models, int connections) 
              of(&EngineStats::cached_blocks));
   page.Counter("steps_total", "Steps of the engine", of(&EngineStats::steps));
   page.AddStepSizes("iteration_tokens_total", "Tokens of a step, of prompts and of answers");
-  page.ServerGauge("connections", "Open connections", connections);
+  page.OfServer("connections", "gauge", "Open connections", server.connections);
+  page.OfServer("log_lines_dropped_total", "counter", "Lines of the log that nobody took in time",
+                static_cast<double>(server.dropped_lines));
   return page.Take();
 }
 

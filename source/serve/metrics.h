@@ -66,6 +66,11 @@ struct MeasuredModel {
   const Metrics* metrics = nullptr;
   EngineStats stats = {};
 };
-std::string MetricsText(std::span<const MeasuredModel> models, int connections);
+/// What is shown of the server itself.
+struct MeasuredServer {
+  int connections = 0;
+  int64_t dropped_lines = 0;
+};
+std::string MetricsText(std::span<const MeasuredModel> models, const MeasuredServer& server);
 
 }  // namespace oort::serve

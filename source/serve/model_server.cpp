@@ -187,7 +187,8 @@ struct ModelServer::Impl {
     for (EncoderLoop* loop : Encoders()) {
       models.push_back({loop->name(), &loop->metrics(), loop->stats()});
     }
-    return MetricsText(models, Connections());
+    const int64_t dropped = options.dropped_lines ? options.dropped_lines() : 0;
+    return MetricsText(models, {.connections = Connections(), .dropped_lines = dropped});
   }
   std::vector<ModelSource> Sources() {
     std::vector<ModelSource> sources = languages.Sources(options.served.model != nullptr);

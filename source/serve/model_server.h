@@ -44,6 +44,7 @@ struct ServeOptions {
   std::function<void(std::string_view)> log;     ///< one line for each request, without its content
   std::function<void(std::string_view)> access_log;  ///< the same as a line of JSON
   std::function<void(std::string_view)> warn;        ///< what went wrong that is no request's fault
+  std::function<int64_t()> dropped_lines;            ///< that the log has lost; may be empty
 };
 
 /// Thread contract: one thread at a time.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <type_traits>
 #include <unordered_set>
 #include <vector>
 
@@ -68,7 +69,13 @@ class Builder final : public nlohmann::json_sax<AnyJson> {
       around.push_back(std::move(value));
       return around.back();
     }
-    return *around.emplace(std::move(key_), std::move(value)).first;
+    auto& members = around.template get_ref<typename AnyJson::object_t&>();
+    if constexpr (std::is_same_v<AnyJson, OrderedJson>) {
+      // Known as new by the level's keys: nobody searches all members again for each of them.
+      return members.emplace_back(std::move(key_), std::move(value)).second;
+    } else {
+      return members.emplace(std::move(key_), std::move(value)).first->second;
+    }
   }
   bool Add(AnyJson value) {
     Put(std::move(value));

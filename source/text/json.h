@@ -3,17 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace oort::json {
+#include "text/json_value.h"
 
-using Json = nlohmann::json;
-/// The same, with the members of objects in the order of the text.
-using OrderedJson = nlohmann::ordered_json;
+namespace oort::json {
 
 /// Throws kInvalidModel for what is no JSON, is nested too deeply or has a key twice; `what` names
 /// it in messages. Infinity and NaN, which Python writes, are null.

@@ -15,6 +15,7 @@ struct Allocations {
   long until_failure = -1;  // negative: never fail
   long live = 0;
   bool failed = false;
+  bool lasting = false;  ///< all behind the first failure fail as well, until nobody counts
 };
 inline constinit thread_local Allocations t_allocations;
 
@@ -61,7 +62,8 @@ inline bool OtherFails() {
 
 inline void* Allocate(std::size_t size, std::size_t alignment) {
   Allocations& state = t_allocations;
-  if (state.counting && state.until_failure >= 0 && state.until_failure-- == 0) {
+  const bool is_next = state.counting && state.until_failure >= 0 && state.until_failure-- == 0;
+  if (is_next || (state.counting && state.failed && state.lasting)) {
     state.failed = true;
     return nullptr;
   }

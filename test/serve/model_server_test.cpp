@@ -343,6 +343,7 @@ TEST(ModelServer, MeasuresUnderTheseNames) {
       "inter_token_latency_seconds histogram",
       "iteration_tokens_total histogram",
       "kv_cache_usage_perc gauge",
+      "log_lines_dropped_total counter",
       "num_preemptions_total counter",
       "num_requests_running gauge",
       "num_requests_swapped gauge",

@@ -8,8 +8,13 @@
 #include "kit/paths.h"
 #include "kit/sanitized.h"
 #include "oort/npy.h"
+#include "openai/embeddings.h"
+#include "openai/request_error.h"
+#include "openai/rerank.h"
 #include "serve/answer_format.h"
+#include "serve/anthropic.h"
 #include "serve/generate_job.h"
+#include "serve/responses.h"
 #include "serve/served_model.h"
 
 namespace oort::serve {
@@ -77,8 +82,107 @@ TEST(AllocationFailureOfAGraphRunner, EndsOneRequestAtMostAndTheRunnerLives) {
   EXPECT_GT(n, 3);
 }
 
-/// A server that answers one request of its own, without JSON: values of nlohmann's take memory
-/// when they go, and end the process where there is none.
+/// A request of one of the APIs, and what reads it.
+struct Reading {
+  const char* name;
+  const char* body;
+  void (*read)(const openai::Json& body, const openai::ServedModel& served);
+};
+
+void ReadChat(const openai::Json& body, const openai::ServedModel& served) {
+  openai::ParseChatRequest(body, served);
+}
+
+const Reading kReadings[] = {
+    {"Chat",
+     R"({"messages": [{"role": "assistant", "content": "I tell stories and hide no fox in them."},
+         {"role": "user", "content": [{"type": "text", "text": "Tell me a story about a fox."}]}],
+         "stop": ["the end of the story", "."], "logit_bias": {"17": 3, "18": -4},
+         "metadata": {"of": [[[["nobody", {"in": {"particular": [1, 2.5, true, null]}}]]]]}})",
+     ReadChat},
+    {"Tools",
+     R"({"messages": [{"role": "user", "content": "What is the weather like in Rome, and why?"},
+         {"role": "assistant", "content": null, "tool_calls": [{"id": "call_1", "type": "function",
+           "function": {"name": "weather_of_a_city", "arguments": "{\"city\": [[\"Rome\"]]}"}}]},
+         {"role": "tool", "tool_call_id": "call_1", "content": "rain"}], "tool_choice": "required",
+         "tools": [{"type": "function", "function": {"name": "weather_of_a_city", "parameters":
+           {"type": "object", "properties": {"city": {"type": "string", "enum": ["Rome", "Oslo"]}},
+            "required": ["city"]}}}]})",
+     ReadChat},
+    {"Schema",
+     R"({"messages": [{"role": "user", "content": "Who?"}], "response_format": {"type": "json_schema",
+         "json_schema": {"name": "n", "schema": {"type": "object", "additionalProperties": false,
+           "properties": {"name_of_the_one_who_did_it": {"type": "string", "maxLength": 9},
+             "ages": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}},
+           "required": ["name_of_the_one_who_did_it"]}}}})",
+     ReadChat},
+    {"Completions",
+     R"({"prompt": ["Once upon a time", "there was a fox that nobody had ever seen"], "n": 2,
+         "max_tokens": 4, "regex": "(fox|dog) [a-z]{3,9}"})",
+     [](const openai::Json& body, const openai::ServedModel& served) {
+       openai::ParseCompletionsRequest(body, served);
+     }},
+    {"Embeddings", R"({"input": ["the comet is very, very far away", "a zebra that is not"]})",
+     [](const openai::Json& body, const openai::ServedModel&) {
+       openai::ParseEmbeddingsRequest(body, "encoder", {}, true, 384);
+     }},
+    {"Rerank", R"({"query": "how far is the comet by now", "documents": ["a zebra",
+         {"text": "the comet is farther away than all of the zebras"}]})",
+     [](const openai::Json& body, const openai::ServedModel&) {
+       openai::ParseRerankRequest(body, "reranker", {}, true);
+     }},
+    {"Anthropic",
+     R"({"max_tokens": 9, "stop_sequences": ["the end of the story"],
+         "messages": [{"role": "user", "content": [{"type": "text", "text": "Who was the fox?"}]}],
+         "tools": [{"name": "weather_of_a_city", "input_schema": {"type": "object",
+           "properties": {"city": {"type": "string"}}}}]})",
+     [](const openai::Json& body, const openai::ServedModel& served) {
+       openai::Fields fields(body);
+       ReadChat(FromAnthropic(fields), served);
+     }},
+    {"Responses",
+     R"({"metadata": {"of": [["nobody in particular"]]}, "max_output_tokens": 9, "input": [
+         {"role": "user", "content": [{"type": "input_text", "text": "Who was the fox?"}]}]})",
+     [](const openai::Json& body, const openai::ServedModel& served) {
+       openai::Fields fields(body);
+       openai::Json told;
+       openai::FieldNames names;
+       ReadChat(FromResponses(fields, told, names), served);
+     }},
+};
+
+class AllocationFailureOfARequest : public ::testing::TestWithParam<Reading> {};
+
+/// Not one allocation alone: memory that is gone stays away while all that was begun is undone.
+TEST_P(AllocationFailureOfARequest, IsAnErrorOfThatRequest) {
+  openai::ServedModel served;
+  served.model = Storyteller();
+  served.name = "storyteller";
+  const auto read = [&] { GetParam().read(openai::ParseBody(GetParam().body), served); };
+  long n = 0;
+  for (bool failed = true; failed && !::testing::Test::HasFailure(); n += testing::CaseStep(7)) {
+    std::exception_ptr failure;
+    testing::t_allocations = {true, n, 0, false, true};
+    try {
+      read();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    failed = testing::t_allocations.failed;
+    testing::t_allocations.counting = false;
+    if (failure) {
+      EXPECT_TRUE(failed) << openai::ApiErrorOf(failure).message;
+      EXPECT_EQ(openai::ApiErrorOf(failure).status, 503) << "allocation " << n;
+    }
+  }
+  EXPECT_GT(n, 20);
+  read();
+}
+
+INSTANTIATE_TEST_SUITE_P(Apis, AllocationFailureOfARequest, ::testing::ValuesIn(kReadings),
+                         [](const auto& reading) { return reading.param.name; });
+
+/// A server that answers one request of its own, whose parts are known.
 class OwnServer {
  public:
   OwnServer() { model_.model = Storyteller(); }

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """How the server is run: TLS, keys and certificates that change, the log that programs read."""
+import http.client
 import json
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -99,6 +101,34 @@ class OperationTest(unittest.TestCase):
         self.assertGreater(first["prompt_tokens"], 8)
         self.assertRegex(first["time"], r"\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
         self.assertNotIn(SECRET.split()[2], log.read_text())
+
+    def test_a_log_that_nobody_reads(self):
+        asked = 4000  # their lines are several times what a pipe holds
+        with Server() as server:
+            connection = http.client.HTTPConnection(urllib.parse.urlsplit(server.url).netloc, timeout=SECONDS)
+            for _ in range(asked):
+                connection.request("GET", "/health")
+                with connection.getresponse() as answer:
+                    self.assertEqual(answer.status, 200)
+                    answer.read()
+            connection.close()
+            self.assertEqual(server.stop(), 0)
+        self.assertEqual(sum(" GET /health 200 " in line for line in server.log), asked)
+
+    def test_a_log_whose_reader_has_gone(self):
+        with Server() as server:
+            server.process.stderr.close()
+            for _ in range(3):
+                with urllib.request.urlopen(server.url + "/health", timeout=SECONDS) as answer:
+                    self.assertEqual(answer.status, 200)
+
+            def dropped():
+                with urllib.request.urlopen(server.url + "/metrics", timeout=SECONDS) as answer:
+                    return int(re.search(rb"\noort:log_lines_dropped_total\{.*\} (\d+)", answer.read())[1])
+
+            wait_for(lambda: dropped() > 0)
+            server.process.terminate()
+            self.assertEqual(server.process.wait(SECONDS), 0)
 
     def test_a_log_that_cannot_be_written(self):
         done = subprocess.run([OORT, "serve", str(STORYTELLER), "--port", "0", "--access-log", str(self.folder)],
