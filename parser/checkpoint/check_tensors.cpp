@@ -36,9 +36,13 @@ class TensorChecker {
  private:
   void Layer(int64_t index, const std::string& layer) {
     const DecoderConfig& c = config_;
-    if (c.state_space.heads > 0) return StateSpace(layer);
-    const int64_t queries = c.heads * c.head_dim, keys = c.kv_heads * c.head_dim;
     if (c.pre_norms) Norm(layer + "input_layernorm", c.hidden);
+    if (c.state_space.IsAt(index)) {
+      StateSpace(layer);
+    } else {
+      Attention(layer);
+    }
+    if (!c.HasFeedForward(index)) return;
     const std::string feed_forward(c.FeedForwardNorm());
     if (!feed_forward.empty() && feed_forward != "input_layernorm") {
       Norm(layer + feed_forward, c.hidden);
@@ -47,6 +51,16 @@ class TensorChecker {
       Norm(layer + "post_attention_layernorm", c.hidden);
       Norm(layer + "post_feedforward_layernorm", c.hidden);
     }
+    if (c.experts.IsAt(index)) {
+      Experts(layer + "mlp.");
+    } else {
+      FeedForward(layer + "mlp.", c.intermediate);
+    }
+  }
+
+  void Attention(const std::string& layer) {
+    const DecoderConfig& c = config_;
+    const int64_t queries = c.heads * c.head_dim, keys = c.kv_heads * c.head_dim;
     if (c.latent.rank > 0) {
       Latent(layer + "self_attn.");
     } else {
@@ -61,11 +75,6 @@ class TensorChecker {
       Vector(layer + "self_attn.k_norm.weight", whole ? keys : c.head_dim);
     }
     if (c.sinks) Vector(layer + "self_attn.sinks.weight", c.heads);
-    if (c.experts.IsAt(index)) {
-      Experts(layer + "mlp.");
-    } else {
-      FeedForward(layer + "mlp.", c.intermediate);
-    }
   }
 
   void Latent(const std::string& name) {
@@ -89,7 +98,6 @@ class TensorChecker {
   void StateSpace(const std::string& layer) {
     const StateSpaceConfig& state = config_.state_space;
     const std::string name = layer + "mixer.";
-    Norm(layer + "input_layernorm", config_.hidden);
     Linear(name + "gate_proj", state.inner(), config_.hidden);
     Linear(name + "conv_proj", state.channels(), config_.hidden);
     Linear(name + "step_proj", state.heads, config_.hidden);

@@ -64,18 +64,23 @@ struct TemperatureConfig {
   float scale = 0;
 };
 
-/// Layers that have no attention and no feed-forward, but a selective state space (Mamba-2): a
-/// short convolution of x, b and c, a recurrence of each head, and a norm of what gates let
-/// through.
+/// Layers that have a selective state space (Mamba-2) in the place of attention: a short
+/// convolution of x, b and c, a recurrence of each head, and a norm of what gates let through.
 struct StateSpaceConfig {
-  int64_t heads = 0;  ///< 0: layers are the usual ones
+  int64_t heads = 0;  ///< 0: all layers have attention
   int64_t head_dim = 0;
-  int64_t size = 0;      ///< of b and c: columns of a head's state
-  int64_t groups = 1;    ///< of heads that share b and c, and of numbers that share a norm
-  int64_t taps = 0;      ///< of the convolution
-  float least_step = 0;  ///< dt is between these
-  float most_step = 0;   ///< 0: it has no limit
+  int64_t size = 0;             ///< of b and c: columns of a head's state
+  int64_t groups = 1;           ///< of heads that share b and c, and of numbers that share a norm
+  int64_t taps = 0;             ///< of the convolution
+  float least_step = 0;         ///< dt is between these
+  float most_step = 0;          ///< 0: it has no limit
+  bool feed_forward = false;    ///< there is one behind it, as there is behind attention
+  std::vector<bool> attention;  ///< layers that have that; empty: none of them
 
+  bool IsAt(int64_t layer) const {
+    const auto index = static_cast<size_t>(layer);
+    return heads > 0 && !(index < attention.size() && attention[index]);
+  }
   int64_t inner() const { return heads * head_dim; }
   int64_t channels() const { return inner() + 2 * groups * size; }
 };
@@ -124,7 +129,8 @@ struct DecoderConfig {
   TemperatureConfig temperature;
   LatentConfig latent;  ///< then kv_heads is 1, and head_dim is the latent and what turns
   ExpertsConfig experts;
-  StateSpaceConfig state_space;  ///< then heads, head_dim and intermediate are those of it
+  /// Where all layers are nothing else, heads, head_dim and intermediate are those of it.
+  StateSpaceConfig state_space;
   RotaryConfig rotary;
   RotaryConfig local_rotary;              ///< of the layers that say kLocal
   std::vector<LayerRotary> layer_rotary;  ///< of each layer; empty: kUsual
@@ -132,6 +138,18 @@ struct DecoderConfig {
   LayerRotary RotaryOf(int64_t layer) const {
     const auto index = static_cast<size_t>(layer);
     return index < layer_rotary.size() ? layer_rotary[index] : LayerRotary::kUsual;
+  }
+  /// The place of what a layer keeps of a sequence: layers before it that keep the same, be it a
+  /// state or keys and values.
+  int64_t KeptIndexOf(int64_t layer) const {
+    int64_t before = 0;
+    for (int64_t i = 0; i < layer; ++i) {
+      before += state_space.IsAt(i) == state_space.IsAt(layer) ? 1 : 0;
+    }
+    return before;
+  }
+  bool HasFeedForward(int64_t layer) const {
+    return !state_space.IsAt(layer) || state_space.feed_forward;
   }
   /// The norm before the feed-forward, below the name of a layer; empty where there is none.
   std::string_view FeedForwardNorm() const {

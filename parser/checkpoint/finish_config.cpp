@@ -83,6 +83,8 @@ void CheckLatent(const LatentConfig& latent, Ranges& ranges) {
 
 void CheckStateSpace(const StateSpaceConfig& state, Ranges& ranges) {
   if (state.heads == 0) return;
+  ranges.Check("the number of heads with a state", state.heads, int64_t{1} << 16);
+  ranges.Check("the size of a head with a state", state.head_dim, int64_t{1} << 16);
   ranges.Check("the size of the state", state.size, int64_t{1} << 16);
   ranges.Check("the number of groups", state.groups, int64_t{1} << 16);
   ranges.Require(state.groups < 1 || state.heads % state.groups == 0,

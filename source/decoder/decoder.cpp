@@ -143,11 +143,14 @@ class DecoderWriter {
   }
 
   int Block(const std::string& layer, int64_t index, int x) {
-    if (config_.state_space.heads > 0) return StateSpaceBlock(layer, index, x);
     const int in = AttentionInput(layer, x);
-    const int attended = Attended(layer, index, index, in);
+    const int64_t kept = config_.KeptIndexOf(index);
     const int sum =
-        AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj", attended, x);
+        config_.state_space.IsAt(index)
+            ? AddResidual({}, layer + ".mixer.out_proj", Scanned(layer + ".mixer", kept, in), x)
+            : AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj",
+                          Attended(layer, index, kept, in), x);
+    if (!config_.HasFeedForward(index)) return sum;
     switch (config_.block) {
       case DecoderConfig::Block::kParallel:
         return FeedForward(layer, index, FeedForwardInput(layer, x), sum);
@@ -272,16 +275,15 @@ class DecoderWriter {
   }
 
   /// Mamba-2 (Dao and Gu 2024): a short convolution and a recurrence, whose result goes through a
-  /// gate and a norm of each group.
-  int StateSpaceBlock(const std::string& layer, int64_t index, int x) {
-    const std::string name = layer + ".mixer";
-    const std::vector<int> products =
-        Products(name + ".in_proj", {name + ".gate_proj", name + ".conv_proj", name + ".step_proj"},
-                 Norm(layer + ".input_layernorm", x));
-    const int mixed = graph_.AddOne(ShortConvolution(checkpoint_, name, index), {products[1]});
-    const int scanned = graph_.AddOne(StateScan(checkpoint_, name, index), {mixed, products[2]});
+  /// gate and a norm of each group; before the output projection, as Attended. The sequence's state
+  /// is that of `kept`.
+  int Scanned(const std::string& name, int64_t kept, int in) {
+    const std::vector<int> products = Products(
+        name + ".in_proj", {name + ".gate_proj", name + ".conv_proj", name + ".step_proj"}, in);
+    const int mixed = graph_.AddOne(ShortConvolution(checkpoint_, name, kept), {products[1]});
+    const int scanned = graph_.AddOne(StateScan(checkpoint_, name, kept), {mixed, products[2]});
     const int gated = Expression(name + ".gate", "mul(@0,silu(@1))", {scanned, products[0]});
-    return AddResidual({}, name + ".out_proj", GroupNorm(name + ".norm", gated), x);
+    return GroupNorm(name + ".norm", gated);
   }
 
   /// Each group of numbers has a norm of its own, and each number a weight.
@@ -333,11 +335,11 @@ class DecoderWriter {
     if (experts.shared_intermediate == 0) return sum;
     const int hidden = Hidden(name + ".shared_expert", in);
     const std::string down = name + ".shared_expert.down_proj";
-    if (!experts.shared_gated) return graph_.AddOne(LinearOf(down, {down}), {hidden, sum});
+    if (!experts.shared_gated) return AddResidual({}, down, hidden, sum);
     const int product = graph_.AddOne(LinearOf(down, {down}), {hidden});
     const std::string gate = name + ".shared_expert_gate";
     const int share = graph_.AddOne(LinearOf(gate, {gate}), {in});
-    return Expression(gate, "add(@0,mul(@1,sigmoid(@2)))", {sum, product, share});
+    return Expression(gate, "add(@0," + Scaled("mul(@1,sigmoid(@2))") + ")", {sum, product, share});
   }
 
   /// What few families say of how experts are chosen.
@@ -345,7 +347,8 @@ class DecoderWriter {
     const ExpertsConfig& experts = config_.experts;
     if (experts.sigmoid) mixture.Set("sigmoid", Value(true));
     if (experts.scales_inputs) mixture.Set("scales_inputs", Value(true));
-    if (experts.scale != 1) mixture.Set("factor", Value(static_cast<double>(experts.scale)));
+    const float factor = experts.scale * config_.residual_scale;
+    if (factor != 1) mixture.Set("factor", Value(static_cast<double>(factor)));
     if (experts.groups > 1) {
       mixture.Set("groups", Value(experts.groups)).Set("groups_used", Value(experts.groups_used));
     }
@@ -383,9 +386,13 @@ class DecoderWriter {
     const int product = graph_.AddOne(LinearOf(linear, {linear}), {in});
     int added = Adapted(linear, in, product);
     if (config_.post_norms) added = Norm(norm, added);
+    return Expression(linear, "add(@0," + Scaled("@1") + ")", {x, added});
+  }
+
+  /// What a layer adds to x, as expressions write it.
+  std::string Scaled(const std::string& added) const {
     const float scale = config_.residual_scale;
-    return Expression(linear, scale == 1 ? "add(@0,@1)" : "add(@0,mul(@1," + Number(scale) + "))",
-                      {x, added});
+    return scale == 1 ? added : "mul(" + added + "," + Number(scale) + ")";
   }
 
   int Head(int x) {

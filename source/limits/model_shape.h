@@ -32,9 +32,13 @@ struct ModelShape {
   int64_t shared_intermediate = 0;  ///< of what every token uses beside them
   int64_t dense_layers = 0;         ///< the first ones have no experts
   std::vector<int64_t> windows;     ///< of each layer; 0: all positions are seen
-  /// Layers have a state of heads * head_dim * state_size numbers instead of attention and
-  /// feed-forward, in front of it a convolution of so many taps; 0: none.
+  /// Some layers have a state of state_heads * state_head_dim * state_size numbers instead of
+  /// attention, in front of it a convolution of so many taps; 0: none.
   int64_t state_size = 0, state_groups = 0, state_taps = 0;
+  int64_t state_heads = 0, state_head_dim = 0;
+  int64_t state_layers = 0;      ///< so many of them
+  bool state_alone = false;      ///< these have no feed-forward
+  bool state_bias = false;       ///< their products have biases
   bool chunked_windows = false;  ///< a position sees its chunk up to itself: half on average
 };
 

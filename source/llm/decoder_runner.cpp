@@ -302,7 +302,9 @@ void DecoderRunner::Describe(std::span<const StepItem> items) {
   rows_.clear();
   slices_.clear();
   pictures_.clear();
-  bool filled = table_ == nullptr || items.size() < 2;
+  // Rows of nobody have no state.
+  const bool fills = table_ != nullptr && items.size() > 1 && model_->state_shape().layers == 0;
+  bool filled = !fills;
   for (const StepItem& item : items) {
     if (!filled && item.tokens.size() > 1) {
       FillUp(items);

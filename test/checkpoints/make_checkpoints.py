@@ -26,6 +26,7 @@ import torch
 import transformers
 
 from gguf_metadata import head_counts, write_metadata
+from hybrids import hybrid_models, shared_parts
 from layer_parts import latent_parts, mixer_parts, mixer_weight, ungrouped
 from llama2c_files import permuted, write_llama2c
 from tensor_names import LAYER, MIXER, TOP, name_parts
@@ -222,7 +223,7 @@ MODELS = {
         "bfloat16",
         None,
     ),
-}
+} | hybrid_models(COMMON, rope)
 
 
 def make_model(config, dtype):
@@ -339,7 +340,7 @@ def greedy(model, prompt, count=12):
     return text[len(prompt) :]
 
 
-PERMUTED = ("llama", "smollm3", "granite")  # architectures of GGUF whose q and k are reordered
+PERMUTED = ("llama", "smollm3", "granite", "granitehybrid")  # architectures of GGUF whose q and k are reordered
 
 
 def state_of(model):
@@ -366,6 +367,8 @@ def state_of(model):
             parts = dict(zip(names, turned.chunk(len(names), dim=1)))
             for part, rows in parts.items():
                 yield f"{name.rpartition('.')[0]}.{part}.weight", rows.contiguous()
+        elif ".shared_mlp." in name:
+            yield from shared_parts(name, weight, model.config)
         elif name.endswith("experts.gate_up_proj"):
             for part, rows in zip(("gate_proj", "up_proj"), weight.chunk(2, dim=1)):
                 yield name.replace("gate_up_proj", f"{part}.weight"), rows.contiguous()
@@ -391,7 +394,7 @@ def gguf_name(name, family, config):
 
 
 def gguf_weight(name, weight, config, family):
-    if family == "mamba2":
+    if family == "mamba2" or ".mamba." in name:
         return mixer_weight(name, weight, config)
     heads, kv_heads = head_counts(config)
     if family in PERMUTED and name.endswith(("q_proj.weight", "q_proj.bias")):
@@ -582,7 +585,8 @@ def main():
         save_folder(model, HERE / name, dtype, shard)
         if packed:
             pack_folder(HERE / name, packed)
-        write_gguf(model, HERE / f"{name}.gguf", family, packed)
+        if family is not None:
+            write_gguf(model, HERE / f"{name}.gguf", family, packed)
         write_answer(model, name, family)
         if name == "llama4_text":
             save_whole(model, HERE / "llama4")
