@@ -367,6 +367,7 @@ DecoderConfig ReadConfig(const Metadata& metadata, const RotaryFactors& factors)
   // Of models that may do without, an odd key says whether layers turn.
   const bool turns =
       family.rotary_key.empty() || metadata.Bool(keys.Key("rope.scaling.finetuned")).value_or(true);
+  config.rotary.interleaved = family.gguf_interleaved;  // rows lie so in any case
   if (turns && !config.learned_positions && !family.state_space) {
     ReadRotary(keys, metadata, factors, config);
   }

@@ -68,11 +68,10 @@ TEST_P(TinyFamily, AnswersAsTransformers) {
 }
 
 std::vector<FamilyFile> TinyFiles() {
-  std::vector<FamilyFile> files = {{"llama2c_v0", "llama2c_v0.bin"},
-                                   {"llama2c_v1", "llama2c_v1.bin"},
-                                   {"llama2c_v2", "llama2c_v2.bin"},
-                                   {"llama2c_v3", "llama2c_v3.bin"},
-                                   {"llama4_text", "llama4"}};
+  std::vector<FamilyFile> files = {
+      {"llama2c_v0", "llama2c_v0.bin"}, {"llama2c_v1", "llama2c_v1.bin"},
+      {"llama2c_v2", "llama2c_v2.bin"}, {"llama2c_v3", "llama2c_v3.bin"},
+      {"llama4_text", "llama4"},        {"bamba", "bamba"}};
   for (const char* family : {"cohere",
                              "deepseek_v2",
                              "deepseek_v2_groups",
@@ -87,6 +86,8 @@ std::vector<FamilyFile> TinyFiles() {
                              "gpt_oss",
                              "gpt_oss_mxfp4",
                              "granite",
+                             "granitemoehybrid",
+                             "granitemoehybrid_dense",
                              "llama",
                              "llama4_text_plain",
                              "llama4_text",

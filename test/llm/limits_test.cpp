@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kit/paths.h"
 #include "limits/device_memory.h"
 #include "limits/rank_limits.h"
 #include "oort/error.h"
@@ -35,6 +36,22 @@ TEST(Limits, StatesTakeTheSameAtAnyLength) {
   EXPECT_EQ(LargestBatch(shape, {16, 16}, stored + 10.5 * state * 4, 1e6), 10);
   EXPECT_TRUE(std::isinf(LongestContext(shape, {16, 16}, stored + state * 4 + 1)));
   EXPECT_EQ(LongestContext(shape, {16, 16}, stored + state * 4 - 1e3), -1);
+}
+
+/// Of layers with attention and layers with a state; parameters are those of the file.
+TEST(Limits, HybridsHaveACacheAndAState) {
+  const auto shape = [](const char* name) {
+    return ShapeOfModel(TestData() / "checkpoints" / name);
+  };
+  const ModelShape mixture = shape("granitemoehybrid");
+  EXPECT_EQ(CountParameters(mixture).stored(), 93368);
+  EXPECT_EQ(StateOf(mixture), 3 * (64 * 12 + 3 * 112));
+  EXPECT_EQ(CacheOfPosition(mixture), 2 * 2 * 2 * 8);
+  EXPECT_EQ(CacheOf(mixture, 10), 10 * CacheOfPosition(mixture));
+  EXPECT_EQ(CountParameters(shape("granitemoehybrid.gguf")).stored(), 93368);
+  EXPECT_EQ(CountParameters(shape("bamba")).stored(), 28160);
+  // The convolution's biases, which it does not have, are counted.
+  EXPECT_EQ(CountParameters(shape("granitemoehybrid_dense")).stored(), 26832 + 2 * 88);
 }
 
 /// Parameters that the published checkpoints have.

@@ -243,11 +243,53 @@ TEST(HuggingFaceConfig, Mamba2) {
   refused(R"(, "chunk_size": 1Infinity)", "no valid JSON", ErrorCode::kInvalidModel);
 }
 
+/// Of hybrids, files list layers by old names or new ones, or those with attention.
+TEST(HuggingFaceConfig, LayersWithAStateAmongOthers) {
+  const auto read = [](const std::string& family, const std::string& more) {
+    return ReadDecoderConfig(R"({"vocab_size": 40, "hidden_size": 32, "num_hidden_layers": 3,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 16,
+        "num_local_experts": 0, "shared_intermediate_size": 24, "mamba_n_heads": 8,
+        "mamba_d_head": "auto", "mamba_d_state": 12, "model_type": ")" +
+                             family + "\"" + more + "}");
+  };
+  const std::vector<bool> middle = {false, true, false};
+  for (const char* layers : {R"(, "layer_types": ["mamba", "attention", "mamba"])",
+                             R"(, "layers_block_type":
+                                 ["linear_attention", "full_attention", "mamba"])",
+                             R"(, "attn_layer_indices": [1])"}) {
+    SCOPED_TRACE(layers);
+    const DecoderConfig config = read("granitemoehybrid", layers);
+    EXPECT_EQ(config.state_space.attention, middle);
+    EXPECT_EQ(config.state_space.head_dim, 8);
+    EXPECT_EQ(config.heads, 4);
+    EXPECT_EQ(config.intermediate, 24);
+    EXPECT_EQ(config.rotary.dims, 0);
+    EXPECT_EQ(config.KeptIndexOf(1), 0);
+    EXPECT_EQ(config.KeptIndexOf(2), 1);
+    EXPECT_TRUE(config.HasFeedForward(0) && config.HasFeedForward(1));
+    EXPECT_EQ(read("bamba", layers).rotary.dims, 4);
+  }
+  const DecoderConfig none = read("granitemoehybrid", "");
+  EXPECT_TRUE(none.state_space.IsAt(0) && none.state_space.IsAt(2));
+  const DecoderConfig all = read("granitemoehybrid", R"(, "position_embedding_type": "rope",
+      "layer_types": ["attention", "attention", "attention"])");
+  EXPECT_EQ(all.state_space.heads, 0);
+  EXPECT_EQ(all.rotary.dims, 8);
+  const auto refused = [&](const std::string& more, std::string_view message) {
+    ExpectThrows([&] { read("granitemoehybrid", more); }, ErrorCode::kInvalidModel, message);
+  };
+  refused(R"(, "layer_types": ["mamba"])", "as many strings as there are layers");
+  refused(R"(, "layer_types": ["mamba", 1, "mamba"])", "mamba or attention for every layer");
+  refused(R"(, "attn_layer_indices": [3])", "a list of layers");
+  refused(R"(, "mamba_n_groups": 3)", "cannot share 3 groups");
+}
+
 TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
   ExpectConfigProblem(
       {{"model_type", "mamba"}},
-      "cohere, deepseek_v2, deepseek_v3, falcon, gemma, gemma2, gemma3_text, gpt2, gpt_neox, "
-      "gpt_oss, granite, idefics3, llama, llama4, llama4_text, "
+      "bamba, cohere, deepseek_v2, deepseek_v3, falcon, gemma, gemma2, gemma3_text, gpt2, "
+      "gpt_neox, "
+      "gpt_oss, granite, granitemoehybrid, idefics3, llama, llama4, llama4_text, "
       "mamba2, mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, "
       "smollm3, smolvlm, stablelm and starcoder2",
       ErrorCode::kUnsupported);
