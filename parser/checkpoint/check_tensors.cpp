@@ -37,11 +37,8 @@ class TensorChecker {
   void Layer(int64_t index, const std::string& layer) {
     const DecoderConfig& c = config_;
     if (c.pre_norms) Norm(layer + "input_layernorm", c.hidden);
-    if (c.state_space.IsAt(index)) {
-      StateSpace(layer);
-    } else {
-      Attention(layer);
-    }
+    if (c.state_space.IsAt(index)) StateSpace(layer);
+    if (c.HasAttention(index)) Attention(layer);
     if (!c.HasFeedForward(index)) return;
     const std::string feed_forward(c.FeedForwardNorm());
     if (!feed_forward.empty() && feed_forward != "input_layernorm") {
@@ -108,7 +105,7 @@ class TensorChecker {
     Vector(name + (has_logs ? "rate_log.weight" : "rate.weight"), state.heads);
     Vector(name + "skip.weight", state.heads);
     Vector(name + "step.bias", state.heads);
-    Vector(name + "norm.weight", state.inner());
+    if (state.norm) Vector(name + "norm.weight", state.inner());
     Linear(name + "out_proj", config_.hidden, state.inner());
   }
 

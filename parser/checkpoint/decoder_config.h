@@ -69,13 +69,18 @@ struct TemperatureConfig {
 struct StateSpaceConfig {
   int64_t heads = 0;  ///< 0: all layers have attention
   int64_t head_dim = 0;
-  int64_t size = 0;             ///< of b and c: columns of a head's state
-  int64_t groups = 1;           ///< of heads that share b and c, and of numbers that share a norm
-  int64_t taps = 0;             ///< of the convolution
-  float least_step = 0;         ///< dt is between these
-  float most_step = 0;          ///< 0: it has no limit
-  bool feed_forward = false;    ///< there is one behind it, as there is behind attention
-  std::vector<bool> attention;  ///< layers that have that; empty: none of them
+  int64_t size = 0;               ///< of b and c: columns of a head's state
+  int64_t groups = 1;             ///< of heads that share b and c, and of numbers that share a norm
+  int64_t taps = 0;               ///< of the convolution
+  float least_step = 0;           ///< dt is between these
+  float most_step = 0;            ///< 0: it has no limit
+  bool feed_forward = false;      ///< there is one behind it, as there is behind attention
+  std::vector<bool> attention;    ///< layers that have that; empty: none of them
+  bool beside_attention = false;  ///< all layers have both, which see the same x
+  bool norm = true;               ///< there is one
+  bool norm_before_gate = false;
+  /// What comes out of the first products is multiplied with these (falcon_h1).
+  float gate_scale = 1, x_scale = 1, b_scale = 1, c_scale = 1, step_scale = 1;
 
   bool IsAt(int64_t layer) const {
     const auto index = static_cast<size_t>(layer);
@@ -83,6 +88,14 @@ struct StateSpaceConfig {
   }
   int64_t inner() const { return heads * head_dim; }
   int64_t channels() const { return inner() + 2 * groups * size; }
+};
+
+/// What a layer's products are multiplied with (falcon_h1).
+struct ProductScales {
+  float attention = 1;     ///< what attention adds to x
+  float state = 1;         ///< what a state does
+  float gate = 1;          ///< of the feed-forward, before its activation
+  float feed_forward = 1;  ///< what that adds to x
 };
 
 struct DecoderConfig {
@@ -119,6 +132,7 @@ struct DecoderConfig {
   bool learned_positions = false;  ///< a table of positions is added to the embeddings (gpt2)
   float embedding_scale = 1;
   float residual_scale = 1;  ///< of what attention and feed-forward add to x
+  ProductScales scales;      ///< besides
   float logit_scale = 1;
   float attention_scale = 0;     ///< of query times key; 1/sqrt(head_dim) for most
   float attention_softcap = 0;   ///< c: scores become c * tanh(score / c); 0: none
@@ -147,6 +161,9 @@ struct DecoderConfig {
       before += state_space.IsAt(i) == state_space.IsAt(layer) ? 1 : 0;
     }
     return before;
+  }
+  bool HasAttention(int64_t layer) const {
+    return !state_space.IsAt(layer) || state_space.beside_attention;
   }
   bool HasFeedForward(int64_t layer) const {
     return !state_space.IsAt(layer) || state_space.feed_forward;

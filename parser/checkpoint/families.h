@@ -77,6 +77,8 @@ struct Family {
   bool state_space = false;
   /// Some layers do, and keys of the state begin with "mamba_"; behind it is a feed-forward.
   bool hybrid = false;
+  /// All layers have both, and products have multipliers, which GGUF has in the weights.
+  bool hybrid_layers = false;
   bool chunked_windows = false;
   TemperatureConfig temperature = {};  ///< unless its files say otherwise
   bool mlp_bias = false;               ///< config.json may ask for biases of the feed-forward

@@ -249,10 +249,12 @@ int64_t ReadHybrid(const ArchitectureKeys& keys, const Metadata& metadata, Decod
                                              " should have one number for every layer with "
                                              "attention, and 0 for the others");
   }
-  if (std::ranges::count(heads, 0) == 0) return most;
   StateSpaceConfig& state = config.state_space;
+  state.beside_attention = FamilyOf(config).hybrid_layers;
+  if (std::ranges::count(heads, 0) == 0 && !state.beside_attention) return most;
   ReadStateSpace(keys, state);
   state.feed_forward = true;
+  if (state.beside_attention) return most;
   if (most == 0) return config.heads;  // there is none
   for (const int64_t x : heads) state.attention.push_back(x > 0);
   return most;

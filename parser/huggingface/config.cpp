@@ -454,7 +454,8 @@ Biases ReadUsualBiases(const json::Object& file, const Family& family) {
 
 Biases ReadBiases(const json::Object& file, const Family& family) {
   Biases biases = ReadUsualBiases(file, family);
-  biases.mixer = family.hybrid ? file.Bool("mamba_proj_bias").value_or(false)
+  const auto has = [&](std::string_view key) { return file.Bool(key).value_or(false); };
+  biases.mixer = family.hybrid ? has("mamba_proj_bias") || has("projectors_bias")
                                : family.state_space && biases.attention_inputs;
   return biases;
 }

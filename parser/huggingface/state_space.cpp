@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -61,21 +62,74 @@ std::vector<bool> AttentionLayers(const json::Object& file, int64_t layers) {
   return attention;
 }
 
+float FactorOf(const json::Object& file, std::string_view key) {
+  return static_cast<float>(file.Number(key).value_or(1));
+}
+
+/// As many as are wanted; 1 where the file has none.
+std::vector<float> FactorsOf(const json::Object& file, std::string_view key, size_t count) {
+  std::vector<float> numbers = file.Floats(key);
+  if (numbers.empty()) numbers.assign(count, 1.0F);
+  if (numbers.size() != count) {
+    file.ThrowWrongType(key, "a list of " + std::to_string(count) + " numbers");
+  }
+  return numbers;
+}
+
+/// Of layers with both. A multiplier of an input is one of what products make of it, unless a bias
+/// is added to that.
+void ReadLayerMultipliers(const json::Object& file, DecoderConfig& config) {
+  StateSpaceConfig& state = config.state_space;
+  const float attention_in = FactorOf(file, "attention_in_multiplier");
+  const float state_in = FactorOf(file, "ssm_in_multiplier");
+  if ((attention_in != 1 && file.Bool("attention_bias").value_or(false)) ||
+      (state_in != 1 && file.Bool("mamba_proj_bias").value_or(false))) {
+    throw Error(ErrorCode::kUnsupported,
+                file.what() + ": a multiplier of inputs whose products have a bias");
+  }
+  config.embedding_scale = FactorOf(file, "embedding_multiplier");
+  config.logit_scale = FactorOf(file, "lm_head_multiplier");
+  const float keys = FactorOf(file, "key_multiplier");
+  config.attention_scale = attention_in * attention_in * keys /
+                           std::sqrt(static_cast<float>(std::max<int64_t>(config.head_dim, 1)));
+  config.scales.attention = attention_in * FactorOf(file, "attention_out_multiplier");
+  config.scales.state = FactorOf(file, "ssm_out_multiplier");
+  const std::vector<float> mlp = FactorsOf(file, "mlp_multipliers", 2);
+  config.scales.gate = mlp[0];
+  config.scales.feed_forward = mlp[1];
+  const std::vector<float> parts = FactorsOf(file, "ssm_multipliers", 5);
+  state.gate_scale = state_in * parts[0];
+  state.x_scale = state_in * parts[1];
+  state.b_scale = state_in * parts[2];
+  state.c_scale = state_in * parts[3];
+  state.step_scale = state_in * parts[4];
+  state.beside_attention = true;
+  state.norm = file.Bool("mamba_rms_norm").value_or(false);
+  state.norm_before_gate = file.Bool("mamba_norm_before_gate").value_or(true);
+}
+
 void ReadHybrid(const json::Object& file, DecoderConfig& config) {
   StateSpaceConfig& state = config.state_space;
-  std::vector<bool> attention = AttentionLayers(file, config.layers);
-  // Members of such families that have attention in all layers are like any other model.
-  if (std::ranges::count(attention, false) == 0) return;
   state.feed_forward = true;
-  if (std::ranges::count(attention, true) > 0) state.attention = std::move(attention);
+  if (FamilyOf(config).hybrid_layers) {
+    ReadLayerMultipliers(file, config);
+  } else {
+    std::vector<bool> attention = AttentionLayers(file, config.layers);
+    // Members of such families that have attention in all layers are like any other model.
+    if (std::ranges::count(attention, false) == 0) return;
+    if (std::ranges::count(attention, true) > 0) state.attention = std::move(attention);
+  }
   state.heads = file.Integer("mamba_n_heads").value_or(128);
   if (state.heads < 1) file.ThrowWrongType("mamba_n_heads", "a number above 0");
   const json::Json* const size = file.Find("mamba_d_head");  // or "auto"
   const bool is_told = size != nullptr && size->is_number_integer();
-  state.head_dim =
-      is_told
-          ? size->get<int64_t>()
-          : CheckedMultiply(file.Integer("mamba_expand").value_or(2), config.hidden) / state.heads;
+  if (is_told) {
+    state.head_dim = size->get<int64_t>();
+  } else {
+    const auto inner = file.Integer("mamba_d_ssm");
+    const int64_t expand = file.Integer("mamba_expand").value_or(2);
+    state.head_dim = (inner ? *inner : CheckedMultiply(expand, config.hidden)) / state.heads;
+  }
   state.size = file.Integer("mamba_d_state").value_or(256);
   state.groups = file.Integer("mamba_n_groups").value_or(1);
   state.taps = file.Integer("mamba_d_conv").value_or(4);

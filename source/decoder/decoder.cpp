@@ -8,6 +8,7 @@
 #include "cpu/activation.h"
 #include "decoder/decoder_stages.h"
 #include "decoder/graph_writer.h"
+#include "decoder/lora_add.h"
 #include "decoder/promised_rows.h"
 #include "decoder/state_space.h"
 
@@ -145,11 +146,15 @@ class DecoderWriter {
   int Block(const std::string& layer, int64_t index, int x) {
     const int in = AttentionInput(layer, x);
     const int64_t kept = config_.KeptIndexOf(index);
-    const int sum =
-        config_.state_space.IsAt(index)
-            ? AddResidual({}, layer + ".mixer.out_proj", Scanned(layer + ".mixer", kept, in), x)
-            : AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj",
-                          Attended(layer, index, kept, in), x);
+    int sum = x;
+    if (config_.HasAttention(index)) {
+      sum = AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj",
+                        Attended(layer, index, kept, in), sum, config_.scales.attention);
+    }
+    if (config_.state_space.IsAt(index)) {
+      const std::string name = layer + ".mixer";
+      sum = AddResidual({}, name + ".out_proj", Scanned(name, kept, in), sum, config_.scales.state);
+    }
     if (!config_.HasFeedForward(index)) return sum;
     switch (config_.block) {
       case DecoderConfig::Block::kParallel:
@@ -281,9 +286,18 @@ class DecoderWriter {
     const std::vector<int> products = Products(
         name + ".in_proj", {name + ".gate_proj", name + ".conv_proj", name + ".step_proj"}, in);
     const int mixed = graph_.AddOne(ShortConvolution(checkpoint_, name, kept), {products[1]});
-    const int scanned = graph_.AddOne(StateScan(checkpoint_, name, kept), {mixed, products[2]});
-    const int gated = Expression(name + ".gate", "mul(@0,silu(@1))", {scanned, products[0]});
-    return GroupNorm(name + ".norm", gated);
+    const StateSpaceConfig& space = config_.state_space;
+    int steps = products[2];
+    if (space.step_scale != 1) {
+      steps = Expression(name + ".step", Times("@0", space.step_scale), {steps});
+    }
+    const int scanned = graph_.AddOne(StateScan(checkpoint_, name, kept), {mixed, steps});
+    const auto normed = [&](int rows) { return GroupNorm(name + ".norm", rows); };
+    const bool first = space.norm && space.norm_before_gate;
+    const int gated =
+        Expression(name + ".gate", "mul(@0,silu(" + Times("@1", space.gate_scale) + "))",
+                   {first ? normed(scanned) : scanned, products[0]});
+    return space.norm && !first ? normed(gated) : gated;
   }
 
   /// Each group of numbers has a norm of its own, and each number a weight.
@@ -305,7 +319,8 @@ class DecoderWriter {
   int FeedForward(const std::string& layer, int64_t index, int in, int x) {
     if (config_.experts.IsAt(index)) return Experts(layer + ".mlp", in, x);
     const int hidden = Hidden(layer + ".mlp", in);
-    return AddResidual(layer + ".post_feedforward_layernorm", layer + ".mlp.down_proj", hidden, x);
+    return AddResidual(layer + ".post_feedforward_layernorm", layer + ".mlp.down_proj", hidden, x,
+                       config_.scales.feed_forward);
   }
 
   /// x + what a token's experts give for `in`, and the one that all tokens share.
@@ -339,7 +354,8 @@ class DecoderWriter {
     const int product = graph_.AddOne(LinearOf(down, {down}), {hidden});
     const std::string gate = name + ".shared_expert_gate";
     const int share = graph_.AddOne(LinearOf(gate, {gate}), {in});
-    return Expression(gate, "add(@0," + Scaled("mul(@1,sigmoid(@2))") + ")", {sum, product, share});
+    return Expression(gate, "add(@0," + Times("mul(@1,sigmoid(@2))", config_.residual_scale) + ")",
+                      {sum, product, share});
   }
 
   /// What few families say of how experts are chosen.
@@ -362,37 +378,40 @@ class DecoderWriter {
     if (config_.gated) parts.insert(parts.begin(), name + ".gate_proj");
     const bool adapted =
         std::ranges::any_of(parts, [&](const std::string& part) { return IsAdapted(part); });
-    if (adapted) return AdaptedHidden(name, parts, in);
+    if (adapted || config_.scales.gate != 1) return AdaptedHidden(name, parts, in);
     Written up = LinearOf(name, parts);
     up.Set("activation", Value(std::string(Name(config_.activation))))
         .Set("gated", Value(config_.gated));
     return graph_.AddOne(std::move(up), {in});
   }
 
-  /// The same with what adapters add before the activation.
+  /// The same with what adapters add before the activation, and a scale there.
   int AdaptedHidden(const std::string& name, const std::vector<std::string>& parts, int in) {
     std::vector<int> products =
         graph_.Add(LinearOf(name, parts), {in}, static_cast<int>(parts.size()));
     for (size_t i = 0; i < parts.size(); ++i) products[i] = Adapted(parts[i], in, products[i]);
+    const float scale = config_.scales.gate;
+    if (scale != 1) products[0] = Expression(parts[0], Times("@0", scale), {products[0]});
     const std::string active = ActivationText({config_.activation});
     return Expression(name, config_.gated ? "mul(" + active + ",@1)" : active, products);
   }
 
-  /// x + linear(in), with a norm of what is added where the model has one.
-  int AddResidual(const std::string& norm, const std::string& linear, int in, int x) {
-    if (!config_.post_norms && config_.residual_scale == 1) {
+  /// x + linear(in) times `scale`, with a norm of what is added where the model has one.
+  int AddResidual(const std::string& norm, const std::string& linear, int in, int x,
+                  float scale = 1) {
+    scale *= config_.residual_scale;
+    if (!config_.post_norms && scale == 1) {
       return Adapted(linear, in, graph_.AddOne(LinearOf(linear, {linear}), {in, x}));
     }
     const int product = graph_.AddOne(LinearOf(linear, {linear}), {in});
     int added = Adapted(linear, in, product);
     if (config_.post_norms) added = Norm(norm, added);
-    return Expression(linear, "add(@0," + Scaled("@1") + ")", {x, added});
+    return Expression(linear, "add(@0," + Times("@1", scale) + ")", {x, added});
   }
 
-  /// What a layer adds to x, as expressions write it.
-  std::string Scaled(const std::string& added) const {
-    const float scale = config_.residual_scale;
-    return scale == 1 ? added : "mul(" + added + "," + Number(scale) + ")";
+  /// As expressions write it.
+  static std::string Times(const std::string& factor, float scale) {
+    return scale == 1 ? factor : "mul(" + factor + "," + Number(scale) + ")";
   }
 
   int Head(int x) {
@@ -452,45 +471,8 @@ class DecoderWriter {
   /// `product`, of `in` with the weight of that name, with what adapters add to it.
   int Adapted(const std::string& weight, int in, int product) {
     if (!IsAdapted(weight)) return product;
-    const StoredMatrix matrix = MatrixOf(weight);
-    Value::List ranks;
-    int64_t rank = 0;
-    for (const LoraAdapter& adapter : adapters_) {
-      const auto found = adapter.weights.find(weight);
-      const bool has = found != adapter.weights.end();
-      if (has &&
-          (found->second.down.dim(1) != matrix.columns || found->second.up.dim(0) != matrix.rows)) {
-        throw Error(ErrorCode::kInvalidModel, "an adapter is for another model: it adds (" +
-                                                  std::to_string(found->second.up.dim(0)) + "," +
-                                                  std::to_string(found->second.down.dim(1)) +
-                                                  ") to " + weight + ", which is (" +
-                                                  std::to_string(matrix.rows) + "," +
-                                                  std::to_string(matrix.columns) + ")");
-      }
-      ranks.emplace_back(has ? found->second.down.dim(0) : int64_t{0});
-      rank += ranks.back().AsInt();
-    }
     adapted_.insert(weight);
-    Tensor down(DType::kF32, Shape{rank, matrix.columns}),
-        up(DType::kF32, Shape{rank, matrix.rows});
-    int64_t first = 0;
-    for (const LoraAdapter& adapter : adapters_) {
-      const auto found = adapter.weights.find(weight);
-      if (found == adapter.weights.end()) continue;
-      const auto& [given_down, given_up] = found->second;
-      const int64_t count = given_down.dim(0);
-      std::ranges::copy(given_down.span<float>(), down.data<float>() + first * matrix.columns);
-      for (int64_t row = 0; row < matrix.rows; ++row) {
-        for (int64_t r = 0; r < count; ++r) {
-          up.data<float>()[(first + r) * matrix.rows + row] =
-              given_up.data<float>()[row * count + r];
-        }
-      }
-      first += count;
-    }
-    Written add{"oort.LoraAdd", weight + ".lora"};
-    add.Set("ranks", Value(ranks)).Attach("down", down).Attach("up", up);
-    return graph_.AddOne(std::move(add), {product, in});
+    return graph_.AddOne(LoraAddOf(adapters_, weight, MatrixOf(weight)), {product, in});
   }
 
   /// Nothing of an adapter is left out in silence.

@@ -31,7 +31,8 @@ std::map<double, double> LayersByWindow(const ModelShape& shape) {
     const bool limited = place < shape.windows.size() && shape.windows[place] > 0;
     layers[limited ? D(shape.windows[place]) : kInfinite] += 1;
   }
-  if (shape.state_layers > 0) layers[kInfinite] -= D(shape.state_layers);  // there are no windows
+  // Where some have none, there are no windows.
+  if (shape.state_layers > 0) layers[kInfinite] = D(shape.attention_layers());
   return layers;
 }
 
@@ -166,7 +167,7 @@ ParameterCounts CountParameters(const ModelShape& shape) {
                            (shape.output_bias ? hidden : 0);
   const double states = D(shape.state_layers);
   counts.attention = counts.attention_active =
-      (layers - states) * attention + states * StateSpace(shape);
+      D(shape.attention_layers()) * attention + states * StateSpace(shape);
   if (shape.experts == 0) {
     counts.feed_forward = counts.feed_forward_active =
         (shape.state_alone ? layers - states : layers) * FeedForward(shape, D(shape.intermediate));
@@ -182,7 +183,7 @@ ParameterCounts CountParameters(const ModelShape& shape) {
     counts.router = sparse * hidden * D(shape.experts);
   }
   counts.norms = layers * (D(shape.norms) * D(shape.norm_width) + D(shape.query_key_norm)) +
-                 D(shape.norm_width) + states * Inner(shape);
+                 D(shape.norm_width) + (shape.state_norm ? states * Inner(shape) : 0);
   counts.embedding = (D(shape.vocabulary) + D(shape.positions)) * hidden;
   counts.head = D(shape.vocabulary) * hidden;
   counts.tied = shape.tied_head;
@@ -196,7 +197,7 @@ double StateOf(const ModelShape& shape) {
 }
 
 double CacheOfPosition(const ModelShape& shape) {
-  return D(shape.layers - shape.state_layers) * CacheOfLayer(shape);
+  return D(shape.attention_layers()) * CacheOfLayer(shape);
 }
 
 double CacheOf(const ModelShape& shape, double length) {

@@ -272,6 +272,8 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   for (int64_t i = 0; i < config.layers; ++i) {
     shape.state_layers += config.state_space.IsAt(i) ? 1 : 0;
   }
+  shape.state_beside = config.state_space.beside_attention;
+  shape.state_norm = config.state_space.norm;
   shape.state_alone = !config.state_space.feed_forward;
   if (shape.state_alone) shape.norms = 1;
   return shape;

@@ -38,8 +38,12 @@ struct ModelShape {
   int64_t state_heads = 0, state_head_dim = 0;
   int64_t state_layers = 0;      ///< so many of them
   bool state_alone = false;      ///< these have no feed-forward
+  bool state_beside = false;     ///< these have attention, too
+  bool state_norm = true;        ///< these have a norm of what comes out
   bool state_bias = false;       ///< their products have biases
   bool chunked_windows = false;  ///< a position sees its chunk up to itself: half on average
+
+  int64_t attention_layers() const { return state_beside ? layers : layers - state_layers; }
 };
 
 /// From the text of a Hugging Face config.json of any decoder-only transformer; also where Oort

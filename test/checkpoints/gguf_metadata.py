@@ -3,7 +3,7 @@
 import gguf
 import numpy as np
 
-from hybrids import write_hybrid
+from hybrids import write_hybrid, write_mixers
 
 
 def head_counts(config):
@@ -54,6 +54,8 @@ def write_metadata(writer, config, family):
         write_hybrid(writer, config)
     else:
         writer.add_head_count_kv(kv_heads)
+    if family == "falcon-h1":
+        write_mixers(writer, config)
     if family != "deepseek2" and head_dim * heads != config.hidden_size:
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)

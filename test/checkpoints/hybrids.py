@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Models of layers with attention and layers with a state, for make_checkpoints.py."""
 import gguf
+import numpy as np
 import transformers
 
 
@@ -37,7 +38,47 @@ def hybrid_models(common, rope):
             "float32",
             None,
         ),
+        "falcon_h1": (
+            "falcon-h1",
+            transformers.FalconH1Config,
+            common | state | FALCON_SCALES | rope(10000.0)
+            | dict(mamba_d_head="auto", mamba_d_ssm=48, mamba_n_heads=6, mamba_n_groups=2, projectors_bias=True),
+            "float32",
+            None,
+        ),
+        "falcon_h1_norm": (  # in GGUF norms would be behind the gate
+            None,
+            transformers.FalconH1Config,
+            common | state | FALCON_SCALES | rope(10000.0)
+            | dict(mamba_d_ssm=64, mamba_n_groups=2, mamba_rms_norm=True, mamba_norm_before_gate=True),
+            "bfloat16",
+            None,
+        ),
     }
+
+
+FALCON_SCALES = dict(
+    embedding_multiplier=2.5, lm_head_multiplier=0.5, key_multiplier=0.7, attention_in_multiplier=1.25,
+    attention_out_multiplier=0.6, ssm_in_multiplier=1.5, ssm_out_multiplier=0.4, mlp_multipliers=[0.8, 0.3],
+    ssm_multipliers=[0.7, 0.5, 0.8, 0.9, 0.6]
+)
+
+
+def scaled(name, weight, config):
+    """What llama.cpp's converter puts into the weights of Falcon-H1."""
+    heads, head_dim, groups, size = state_sizes(config)
+    keys = config.attention_in_multiplier
+    scales = {
+        "q_proj": keys, "k_proj": keys * config.key_multiplier, "v_proj": keys,
+        "o_proj": config.attention_out_multiplier, "out_proj": config.ssm_out_multiplier,
+        "gate_proj": config.mlp_multipliers[0], "down_proj": config.mlp_multipliers[1],
+        "embed_tokens": config.embedding_multiplier, "lm_head": config.lm_head_multiplier,
+    }
+    module = name.split(".")[-2]
+    if module == "in_proj":
+        rows = [heads * head_dim, heads * head_dim, groups * size, groups * size, heads]
+        return weight * np.repeat(config.ssm_multipliers, rows)[:, None].astype("f4") * config.ssm_in_multiplier
+    return weight * scales.get(module, 1)
 
 
 def state_sizes(config):
@@ -59,15 +100,19 @@ def shared_parts(name, weight, config):
 
 def write_hybrid(writer, config):
     """As llama.cpp's converter does: layers without heads of keys have a state."""
-    heads, size, groups, state = state_sizes(config)
     attention = [kind == "full_attention" for kind in config.layer_types]
     writer.add_head_count_kv([config.num_key_value_heads if here else 0 for here in attention])
     writer.add_key_value("granitehybrid.rope.scaling.finetuned", config.position_embedding_type == "rope",
                          gguf.GGUFValueType.BOOL)
+    write_mixers(writer, config)
+    if config.num_local_experts > 0:
+        writer.add_expert_shared_feed_forward_length(config.shared_intermediate_size)
+
+
+def write_mixers(writer, config):
+    heads, size, groups, state = state_sizes(config)
     writer.add_ssm_conv_kernel(config.mamba_d_conv)
     writer.add_ssm_inner_size(heads * size)
     writer.add_ssm_state_size(state)
     writer.add_ssm_time_step_rank(heads)
     writer.add_ssm_group_count(groups)
-    if config.num_local_experts > 0:
-        writer.add_expert_shared_feed_forward_length(config.shared_intermediate_size)

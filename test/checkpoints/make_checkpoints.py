@@ -26,7 +26,7 @@ import torch
 import transformers
 
 from gguf_metadata import head_counts, write_metadata
-from hybrids import hybrid_models, shared_parts
+from hybrids import hybrid_models, scaled, shared_parts
 from layer_parts import latent_parts, mixer_parts, mixer_weight, ungrouped
 from llama2c_files import permuted, write_llama2c
 from tensor_names import LAYER, MIXER, TOP, name_parts
@@ -394,6 +394,8 @@ def gguf_name(name, family, config):
 
 
 def gguf_weight(name, weight, config, family):
+    if family == "falcon-h1":
+        weight = scaled(name, weight, config)
     if family == "mamba2" or ".mamba." in name:
         return mixer_weight(name, weight, config)
     heads, kv_heads = head_counts(config)

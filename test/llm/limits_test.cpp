@@ -50,6 +50,10 @@ TEST(Limits, HybridsHaveACacheAndAState) {
   EXPECT_EQ(CacheOf(mixture, 10), 10 * CacheOfPosition(mixture));
   EXPECT_EQ(CountParameters(shape("granitemoehybrid.gguf")).stored(), 93368);
   EXPECT_EQ(CountParameters(shape("bamba")).stored(), 28160);
+  const ModelShape both = shape("falcon_h1_norm");
+  EXPECT_EQ(CountParameters(both).stored(), 30640);
+  EXPECT_EQ(StateOf(both), 2 * (64 * 12 + 3 * 112));
+  EXPECT_EQ(CacheOfPosition(both), 2 * 2 * 2 * 8);
   // The convolution's biases, which it does not have, are counted.
   EXPECT_EQ(CountParameters(shape("granitemoehybrid_dense")).stored(), 26832 + 2 * 88);
 }

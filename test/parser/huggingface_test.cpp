@@ -269,6 +269,17 @@ TEST(HuggingFaceConfig, LayersWithAStateAmongOthers) {
     EXPECT_TRUE(config.HasFeedForward(0) && config.HasFeedForward(1));
     EXPECT_EQ(read("bamba", layers).rotary.dims, 4);
   }
+  const DecoderConfig both = read("falcon_h1", R"(, "mamba_d_ssm": 48, "mamba_n_heads": 6,
+      "key_multiplier": 0.5, "attention_in_multiplier": 2, "ssm_in_multiplier": 0.5,
+      "ssm_multipliers": [1, 2, 3, 4, 5], "mlp_multipliers": [0.5, 0.25])");
+  EXPECT_TRUE(both.state_space.IsAt(1) && both.HasAttention(1));
+  EXPECT_EQ(both.KeptIndexOf(2), 2);
+  EXPECT_EQ(both.state_space.head_dim, 8);
+  EXPECT_FLOAT_EQ(both.attention_scale, 2 / std::sqrt(8.0F));
+  EXPECT_EQ(both.scales.attention, 2);
+  EXPECT_EQ(both.scales.feed_forward, 0.25F);
+  EXPECT_EQ(both.state_space.c_scale, 2);
+  EXPECT_FALSE(both.state_space.norm);
   const DecoderConfig none = read("granitemoehybrid", "");
   EXPECT_TRUE(none.state_space.IsAt(0) && none.state_space.IsAt(2));
   const DecoderConfig all = read("granitemoehybrid", R"(, "position_embedding_type": "rope",
@@ -282,14 +293,18 @@ TEST(HuggingFaceConfig, LayersWithAStateAmongOthers) {
   refused(R"(, "layer_types": ["mamba", 1, "mamba"])", "mamba or attention for every layer");
   refused(R"(, "attn_layer_indices": [3])", "a list of layers");
   refused(R"(, "mamba_n_groups": 3)", "cannot share 3 groups");
+  ExpectThrows([&] { read("falcon_h1", R"(, "ssm_multipliers": [1, 2])"); },
+               ErrorCode::kInvalidModel, "a list of 5 numbers");
+  ExpectThrows([&] { read("falcon_h1", R"(, "ssm_in_multiplier": 2, "mamba_proj_bias": true)"); },
+               ErrorCode::kUnsupported, "whose products have a bias");
 }
 
 TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
   ExpectConfigProblem(
       {{"model_type", "mamba"}},
-      "bamba, cohere, deepseek_v2, deepseek_v3, falcon, gemma, gemma2, gemma3_text, gpt2, "
-      "gpt_neox, "
-      "gpt_oss, granite, granitemoehybrid, idefics3, llama, llama4, llama4_text, "
+      "bamba, cohere, deepseek_v2, deepseek_v3, falcon, falcon_h1, gemma, gemma2, "
+      "gemma3_text, gpt2, gpt_neox, gpt_oss, granite, granitemoehybrid, idefics3, llama, llama4, "
+      "llama4_text, "
       "mamba2, mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, "
       "smollm3, smolvlm, stablelm and starcoder2",
       ErrorCode::kUnsupported);
