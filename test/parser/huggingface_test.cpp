@@ -269,12 +269,12 @@ TEST(HuggingFaceConfig, LayersWithAStateAmongOthers) {
     EXPECT_TRUE(config.HasFeedForward(0) && config.HasFeedForward(1));
     EXPECT_EQ(read("bamba", layers).rotary.dims, 4);
   }
-  const DecoderConfig both = read("falcon_h1", R"(, "mamba_d_ssm": 48, "mamba_n_heads": 6,
+  const DecoderConfig both = read("falcon_h1", R"(, "mamba_d_ssm": 48,
       "key_multiplier": 0.5, "attention_in_multiplier": 2, "ssm_in_multiplier": 0.5,
       "ssm_multipliers": [1, 2, 3, 4, 5], "mlp_multipliers": [0.5, 0.25])");
   EXPECT_TRUE(both.state_space.IsAt(1) && both.HasAttention(1));
   EXPECT_EQ(both.KeptIndexOf(2), 2);
-  EXPECT_EQ(both.state_space.head_dim, 8);
+  EXPECT_EQ(both.state_space.head_dim, 6);
   EXPECT_FLOAT_EQ(both.attention_scale, 2 / std::sqrt(8.0F));
   EXPECT_EQ(both.scales.attention, 2);
   EXPECT_EQ(both.scales.feed_forward, 0.25F);
