@@ -17,6 +17,11 @@
 namespace oort {
 namespace {
 
+/// One of so many layers has attention, the others such heads with a state.
+struct HybridShape {
+  int64_t period = 0, heads = 0, head_dim = 0;
+};
+
 struct NamedShape {
   std::string_view name, family;
   int64_t vocabulary, hidden, layers, heads, kv_heads, head_dim, intermediate, context;
@@ -24,9 +29,14 @@ struct NamedShape {
   bool tied;
   int64_t experts = 0, experts_used = 0, expert_intermediate = 0, shared_intermediate = 0;
   int64_t state_size = 0;
-  /// Of hybrids: one of so many layers has attention, the others such heads with a state.
-  int64_t attention_period = 0, state_heads = 0, state_head_dim = 0;
+  HybridShape hybrid = {};
 };
+
+constexpr NamedShape Hybrid(NamedShape shape, int64_t state_size, const HybridShape& hybrid) {
+  shape.state_size = state_size;
+  shape.hybrid = hybrid;
+  return shape;
+}
 
 constexpr std::array<NamedShape, 17> kNamedShapes = {{
     {"smollm2-135m", "llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 1e5, true},
@@ -44,46 +54,12 @@ constexpr std::array<NamedShape, 17> kNamedShapes = {{
      2880},
     {"llama4-scout", "llama4_text", 202048, 5120, 48, 40, 8, 128, 16384, 10485760, 5e5, false, 16,
      1, 8192, 8192},
-    {"granite4-h-micro",
-     "granitemoehybrid",
-     100352,
-     2048,
-     40,
-     32,
-     8,
-     64,
-     8192,
-     131072,
-     0,
-     true,
-     0,
-     0,
-     0,
-     0,
-     128,
-     10,
-     64,
-     64},
-    {"granite4-h-tiny",
-     "granitemoehybrid",
-     100352,
-     1536,
-     40,
-     12,
-     4,
-     128,
-     512,
-     131072,
-     0,
-     true,
-     64,
-     6,
-     512,
-     1024,
-     128,
-     10,
-     48,
-     64},
+    Hybrid({"granite4-h-micro", "granitemoehybrid", 100352, 2048, 40, 32, 8, 64, 8192, 131072, 0,
+            true},
+           128, {10, 64, 64}),
+    Hybrid({"granite4-h-tiny", "granitemoehybrid", 100352, 1536, 40, 12, 4, 128, 512, 131072, 0,
+            true, 64, 6, 512, 1024},
+           128, {10, 48, 64}),
     {"mamba2-130m", "mamba2", 50288, 768, 24, 24, 24, 64, 1536, 1048576, 0, true, 0, 0, 0, 0, 128},
     {"mamba2-2.7b", "mamba2", 50288, 2560, 64, 80, 80, 64, 5120, 1048576, 0, true, 0, 0, 0, 0, 128},
     {"mixtral-8x7b", "mixtral", 32000, 4096, 32, 32, 8, 128, 14336, 32768, 1e6, false, 8, 2, 14336},
@@ -111,16 +87,15 @@ DecoderConfig ConfigOf(const NamedShape& shape) {
   config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   if (FamilyOf(config).multipliers) config.residual_scale = 0.22F;
   if (shape.state_size > 0) {
-    const bool hybrid = shape.attention_period > 0;
-    config.state_space = {.heads = hybrid ? shape.state_heads : shape.heads,
-                          .head_dim = hybrid ? shape.state_head_dim : shape.head_dim,
+    const bool hybrid = shape.hybrid.period > 0;
+    config.state_space = {.heads = hybrid ? shape.hybrid.heads : shape.heads,
+                          .head_dim = hybrid ? shape.hybrid.head_dim : shape.head_dim,
                           .size = shape.state_size,
                           .groups = 1,
                           .taps = 4,
                           .feed_forward = hybrid};
     for (int64_t i = 0; hybrid && i < shape.layers; ++i) {
-      config.state_space.attention.push_back(i % shape.attention_period ==
-                                             shape.attention_period / 2);
+      config.state_space.attention.push_back(i % shape.hybrid.period == shape.hybrid.period / 2);
     }
     FinishConfig(config);
     return config;

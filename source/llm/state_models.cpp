@@ -11,9 +11,9 @@
 namespace oort {
 
 Error NotOfStates(const LanguageModelInfo& model, std::string_view what) {
-  return {ErrorCode::kUnsupported,
-          std::string(what) + " is not for models of the family " + Quote(model.family) +
-              ", whose layers keep a state of each sequence in place of keys and values"};
+  return {ErrorCode::kUnsupported, std::string(what) + " is not for models of the family " +
+                                       Quote(model.family) +
+                                       ", whose layers keep a state of each sequence"};
 }
 
 EngineOptions WithRoomForStates(const LanguageModel& model, const EngineOptions& options) {

@@ -55,6 +55,8 @@ TEST(ConvertLanguageModel, KeepsWeightsAsTheyAre) {
                            "gemma3_text.gguf",
                            "gpt_neox",
                            "granite.gguf",
+                           "granitemoehybrid.gguf",
+                           "falcon_h1",
                            "olmo2",
                            "phi",
                            "smollm3",
