@@ -37,9 +37,10 @@ class TensorChecker {
  private:
   void Layer(int64_t index, const std::string& layer) {
     const DecoderConfig& c = config_;
-    if (c.state_space.heads > 0) return StateSpace(layer);
-    const int64_t queries = c.heads * c.head_dim, keys = c.kv_heads * c.head_dim;
     if (c.pre_norms) Norm(layer + "input_layernorm", c.hidden);
+    if (c.state_space.IsAt(index)) StateSpace(layer);
+    if (c.HasAttention(index)) Attention(index, layer);
+    if (!c.HasFeedForward(index)) return;
     const std::string feed_forward(c.FeedForwardNorm());
     if (!feed_forward.empty() && feed_forward != "input_layernorm") {
       Norm(layer + feed_forward, c.hidden);
@@ -48,6 +49,17 @@ class TensorChecker {
       Norm(layer + "post_attention_layernorm", c.hidden);
       Norm(layer + "post_feedforward_layernorm", c.hidden);
     }
+    if (c.altup.streams > 0) StreamsOf(layer);
+    if (c.experts.IsAt(index)) {
+      Experts(layer + "mlp.");
+    } else {
+      FeedForward(layer + "mlp.", c.intermediate);
+    }
+  }
+
+  void Attention(int64_t index, const std::string& layer) {
+    const DecoderConfig& c = config_;
+    const int64_t queries = c.heads * c.head_dim, keys = c.kv_heads * c.head_dim;
     const bool has_keys = c.KeysOf(index) == index;
     if (!has_keys) IgnoreKeys(layer + "self_attn.");
     if (c.latent.rank > 0) {
@@ -63,13 +75,7 @@ class TensorChecker {
       Vector(layer + "self_attn.q_norm.weight", whole ? queries : c.head_dim);
       if (has_keys) Vector(layer + "self_attn.k_norm.weight", whole ? keys : c.head_dim);
     }
-    if (c.altup.streams > 0) StreamsOf(layer);
     if (c.sinks) Vector(layer + "self_attn.sinks.weight", c.heads);
-    if (c.experts.IsAt(index)) {
-      Experts(layer + "mlp.");
-    } else {
-      FeedForward(layer + "mlp.", c.intermediate);
-    }
   }
 
   /// Some files have them, but nobody reads them.
@@ -129,7 +135,6 @@ class TensorChecker {
   void StateSpace(const std::string& layer) {
     const StateSpaceConfig& state = config_.state_space;
     const std::string name = layer + "mixer.";
-    Norm(layer + "input_layernorm", config_.hidden);
     Linear(name + "gate_proj", state.inner(), config_.hidden);
     Linear(name + "conv_proj", state.channels(), config_.hidden);
     Linear(name + "step_proj", state.heads, config_.hidden);
@@ -140,7 +145,7 @@ class TensorChecker {
     Vector(name + (has_logs ? "rate_log.weight" : "rate.weight"), state.heads);
     Vector(name + "skip.weight", state.heads);
     Vector(name + "step.bias", state.heads);
-    Vector(name + "norm.weight", state.inner());
+    if (state.norm) Vector(name + "norm.weight", state.inner());
     Linear(name + "out_proj", config_.hidden, state.inner());
   }
 

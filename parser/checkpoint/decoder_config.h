@@ -65,18 +65,28 @@ struct TemperatureConfig {
   float scale = 0;
 };
 
-/// Layers that have no attention and no feed-forward, but a selective state space (Mamba-2): a
-/// short convolution of x, b and c, a recurrence of each head, and a norm of what gates let
-/// through.
+/// Layers that have a selective state space (Mamba-2) in the place of attention: a short
+/// convolution of x, b and c, a recurrence of each head, and a norm of what gates let through.
 struct StateSpaceConfig {
-  int64_t heads = 0;  ///< 0: layers are the usual ones
+  int64_t heads = 0;  ///< 0: all layers have attention
   int64_t head_dim = 0;
-  int64_t size = 0;      ///< of b and c: columns of a head's state
-  int64_t groups = 1;    ///< of heads that share b and c, and of numbers that share a norm
-  int64_t taps = 0;      ///< of the convolution
-  float least_step = 0;  ///< dt is between these
-  float most_step = 0;   ///< 0: it has no limit
+  int64_t size = 0;               ///< of b and c: columns of a head's state
+  int64_t groups = 1;             ///< of heads that share b and c, and of numbers that share a norm
+  int64_t taps = 0;               ///< of the convolution
+  float least_step = 0;           ///< dt is between these
+  float most_step = 0;            ///< 0: it has no limit
+  bool feed_forward = false;      ///< there is one behind it, as there is behind attention
+  std::vector<bool> attention;    ///< layers that have that; empty: none of them
+  bool beside_attention = false;  ///< all layers have both, which see the same x
+  bool norm = true;               ///< there is one
+  bool norm_before_gate = false;
+  /// What comes out of the first products is multiplied with these (falcon_h1).
+  float gate_scale = 1, x_scale = 1, b_scale = 1, c_scale = 1, step_scale = 1;
 
+  bool IsAt(int64_t layer) const {
+    const auto index = static_cast<size_t>(layer);
+    return heads > 0 && !(index < attention.size() && attention[index]);
+  }
   int64_t inner() const { return heads * head_dim; }
   int64_t channels() const { return inner() + 2 * groups * size; }
 };
@@ -90,6 +100,14 @@ struct AltUpConfig {
   int64_t laurel = 0;      ///< rank of the second residual
   int64_t per_layer = 0;   ///< numbers of a token's embedding for each layer
   int64_t vocabulary = 0;  ///< tokens that have such embeddings; others have those of token 0
+};
+
+/// What a layer's products are multiplied with (falcon_h1).
+struct ProductScales {
+  float attention = 1;     ///< what attention adds to x
+  float state = 1;         ///< what a state does
+  float gate = 1;          ///< of the feed-forward, before its activation
+  float feed_forward = 1;  ///< what that adds to x
 };
 
 struct DecoderConfig {
@@ -126,6 +144,7 @@ struct DecoderConfig {
   bool learned_positions = false;  ///< a table of positions is added to the embeddings (gpt2)
   float embedding_scale = 1;
   float residual_scale = 1;  ///< of what attention and feed-forward add to x
+  ProductScales scales;      ///< besides
   float logit_scale = 1;
   float attention_scale = 0;     ///< of query times key; 1/sqrt(head_dim) for most
   float attention_softcap = 0;   ///< c: scores become c * tanh(score / c); 0: none
@@ -143,7 +162,8 @@ struct DecoderConfig {
   /// Of each layer: gates below their mean plus so many standard deviations are 0, and the others
   /// lose that much; -infinity: all stay. Empty: of no layer.
   std::vector<float> gate_cutoffs;
-  StateSpaceConfig state_space;  ///< then heads, head_dim and intermediate are those of it
+  /// Where all layers are nothing else, heads, head_dim and intermediate are those of it.
+  StateSpaceConfig state_space;
   RotaryConfig rotary;
   RotaryConfig local_rotary;              ///< of the layers that say kLocal
   std::vector<LayerRotary> layer_rotary;  ///< of each layer; empty: kUsual
@@ -167,6 +187,21 @@ struct DecoderConfig {
   bool CutsGates(int64_t layer) const {
     const auto index = static_cast<size_t>(layer);
     return index < gate_cutoffs.size() && std::isfinite(gate_cutoffs[index]);
+  }
+  /// The place of what a layer keeps of a sequence: layers before it that keep the same, be it a
+  /// state or keys and values.
+  int64_t KeptIndexOf(int64_t layer) const {
+    int64_t before = 0;
+    for (int64_t i = 0; i < layer; ++i) {
+      before += state_space.IsAt(i) == state_space.IsAt(layer) ? 1 : 0;
+    }
+    return before;
+  }
+  bool HasAttention(int64_t layer) const {
+    return !state_space.IsAt(layer) || state_space.beside_attention;
+  }
+  bool HasFeedForward(int64_t layer) const {
+    return !state_space.IsAt(layer) || state_space.feed_forward;
   }
   /// The norm before the feed-forward, below the name of a layer; empty where there is none.
   std::string_view FeedForwardNorm() const {

@@ -10,6 +10,29 @@
 namespace oort {
 namespace {
 
+template <size_t kFirst, size_t kSecond>
+constexpr auto Joined(const RenamedTensor (&first)[kFirst],
+                      const RenamedTensor (&second)[kSecond]) {
+  std::array<RenamedTensor, kFirst + kSecond> all{};
+  std::copy_n(second, kSecond, std::copy_n(first, kFirst, all.begin()));
+  return all;
+}
+
+/// Of layers of hybrids. Rows of in_proj are those of several matrices: see AddStateSpaceTensor.
+constexpr RenamedTensor kMixerNames[] = {
+    {"mamba.in_proj", "mixer.in_proj"},       {"mamba.conv1d", "mixer.conv"},
+    {"mamba.A_log", "mixer.rate_log.weight"}, {"mamba.D", "mixer.skip.weight"},
+    {"mamba.dt_bias", "mixer.step.bias"},     {"mamba.norm", "mixer.norm"},
+    {"mamba.out_proj", "mixer.out_proj"},
+};
+constexpr RenamedTensor kBambaFeedForward[] = {
+    {"final_layernorm", "norm"},
+    {"pre_ff_layernorm", "post_attention_layernorm"},
+    {"feed_forward.gate_proj", "mlp.gate_proj"},
+    {"feed_forward.up_proj", "mlp.up_proj"},
+    {"feed_forward.down_proj", "mlp.down_proj"},
+};
+constexpr auto kBambaNames = Joined(kMixerNames, kBambaFeedForward);
 constexpr RenamedTensor kDeepseekNames[] = {
     {"self_attn.q_a_layernorm", "self_attn.q_a_norm"},
     {"self_attn.kv_a_layernorm", "self_attn.kv_a_norm"},
@@ -61,6 +84,14 @@ constexpr RenamedTensor kGptOssNames[] = {
     {"mlp.experts.down_proj", "mlp.experts.down_proj.weight"},
     {"mlp.experts.down_proj_bias", "mlp.experts.down_proj.bias"},
 };
+constexpr RenamedTensor kGraniteFeedForward[] = {
+    {"shared_mlp.input_linear", "mlp.shared_expert.gate_up_proj"},
+    {"shared_mlp.output_linear", "mlp.shared_expert.down_proj"},
+    {"block_sparse_moe.router.layer", "mlp.gate"},
+    {"block_sparse_moe.input_linear", "mlp.experts.gate_up_proj"},
+    {"block_sparse_moe.output_linear", "mlp.experts.down_proj"},
+};
+constexpr auto kGraniteHybridNames = Joined(kMixerNames, kGraniteFeedForward);
 constexpr RenamedTensor kLlama4Names[] = {
     {"language_model.lm_head", "lm_head"},
     {"feed_forward.router", "mlp.gate"},
@@ -168,6 +199,13 @@ constexpr auto kFamilies = [] {
     return family;
   }(gemma3n);
   return std::to_array<Family>({
+      {.name = "bamba",
+       .hybrid = true,
+       .mlp_bias = true,
+       .context = 262144,
+       .norm_epsilon = 1e-5,
+       .partial_rotary = 0.5,
+       .hub_names = kBambaNames},
       {.name = "cohere",
        .gguf_name = "command-r",
        .norm = Norm::kLayerWithoutBias,
@@ -215,6 +253,14 @@ constexpr auto kFamilies = [] {
        .hub_names = kFalconNames,
        .grouped_qkv = true,
        .falcon_layout = true},
+      {.name = "falcon_h1",
+       .gguf_name = "falcon-h1",
+       .hybrid = true,
+       .hybrid_layers = true,
+       .mlp_bias = true,
+       .context = 8192,
+       .norm_epsilon = 1e-5,
+       .hub_names = kBambaNames},
       {.name = "gemma",
        .activation = Activation::kGeluTanh,
        .tied_head = true,
@@ -310,6 +356,22 @@ constexpr auto kFamilies = [] {
        .multipliers = true,
        .mlp_bias = true,
        .gguf_interleaved = true,
+       .gguf_logits_divided = true},
+      {.name = "granitemoehybrid",
+       .gguf_name = "granitehybrid",
+       .multipliers = true,
+       .experts = true,
+       .normalized_experts = true,
+       .shared_expert = true,
+       .shared_expert_gated = false,
+       .shared_alone = true,
+       .hybrid = true,
+       .shared_key = "shared_intermediate_size",
+       .rotary_key = "position_embedding_type",
+       .hub_names = kGraniteHybridNames,
+       .fused_experts = Family::FusedExperts::kRows,
+       .gguf_interleaved = true,
+       .gguf_experts = true,
        .gguf_logits_divided = true},
       {.name = "idefics3",
        .gguf_name = "llama",

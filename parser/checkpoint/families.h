@@ -32,8 +32,8 @@ struct Family {
   /// max_window_layers on, kMost all but the last of every `window_period`.
   enum class Windows : unsigned char { kNone, kAll, kEven, kLater, kMost };
   /// All experts of a layer are one tensor (experts, inputs, outputs): outputs of gate and up
-  /// alternate, or those of gate come first.
-  enum class FusedExperts : unsigned char { kNone, kAlternating, kHalves };
+  /// alternate, or those of gate come first. kRows: (experts, outputs, inputs), gate first.
+  enum class FusedExperts : unsigned char { kNone, kAlternating, kHalves, kRows };
 
   std::string_view name;            ///< model_type of config.json
   std::string_view gguf_name = {};  ///< general.architecture of GGUF where that is another
@@ -67,6 +67,7 @@ struct Family {
   bool scales_expert_inputs = false;
   bool shared_expert = false;
   bool shared_expert_gated = true;
+  bool shared_alone = false;  ///< members without other experts have the shared one all the same
   /// Keys of experts and layers are DeepSeek's, and attention is latent.
   bool deepseek_layout = false;
   bool sigmoid_experts = false;
@@ -76,6 +77,10 @@ struct Family {
   bool altup = false;
   /// Layers have a state instead of attention, and keys are Mamba-2's.
   bool state_space = false;
+  /// Some layers do, and keys of the state begin with "mamba_"; behind it is a feed-forward.
+  bool hybrid = false;
+  /// All layers have both, and products have multipliers, which GGUF has in the weights.
+  bool hybrid_layers = false;
   bool chunked_windows = false;
   TemperatureConfig temperature = {};  ///< unless its files say otherwise
   bool mlp_bias = false;               ///< config.json may ask for biases of the feed-forward
@@ -98,6 +103,8 @@ struct Family {
   /// The size of layers without experts. Where there is such a key, intermediate_size is that of an
   /// expert and of the shared one.
   std::string_view dense_key = {};
+  std::string_view shared_key = "shared_expert_intermediate_size";
+  std::string_view rotary_key = {};          ///< layers turn only where it says "rope"
   std::string_view query_key_norm_key = {};  ///< false says that there are none
   std::string_view activation_key = "hidden_act";
   std::string_view epsilon_key = "rms_norm_eps";

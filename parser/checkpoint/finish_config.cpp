@@ -2,6 +2,7 @@
 // What a config must be like, whatever file it came from.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/problems.h"
@@ -83,6 +84,8 @@ void CheckLatent(const LatentConfig& latent, Ranges& ranges) {
 
 void CheckStateSpace(const StateSpaceConfig& state, Ranges& ranges) {
   if (state.heads == 0) return;
+  ranges.Check("the number of heads with a state", state.heads, int64_t{1} << 16);
+  ranges.Check("the size of a head with a state", state.head_dim, int64_t{1} << 16);
   ranges.Check("the size of the state", state.size, int64_t{1} << 16);
   ranges.Check("the number of groups", state.groups, int64_t{1} << 16);
   ranges.Require(state.groups < 1 || state.heads % state.groups == 0,
@@ -151,6 +154,13 @@ void FinishConfig(DecoderConfig& config) {
   ranges.CheckNumber("the softcap of the logits", config.final_softcap, 0);
   ranges.CheckNumber("the scale of what layers add", config.residual_scale, 0);
   ranges.CheckNumber("the scale of the logits", config.logit_scale, 0);
+  const ProductScales& scales = config.scales;
+  const StateSpaceConfig& state = config.state_space;
+  for (const float scale :
+       {scales.attention, scales.state, scales.gate, scales.feed_forward, state.gate_scale,
+        state.x_scale, state.b_scale, state.c_scale, state.step_scale}) {
+    ranges.CheckNumber("the scale of a product", scale, std::numeric_limits<float>::lowest());
+  }
   CheckRotary(config.rotary, config, ranges);
   CheckRotary(config.local_rotary, config, ranges);
   CheckExperts(config, ranges);

@@ -199,6 +199,7 @@ void ReadBlock(const std::vector<File>& files, DecoderConfig& config) {
     config.block = has("blk.0.ffn_norm.weight") ? Block::kSequential : Block::kParallelOneNorm;
   }
   if (family.falcon_layout && has("blk.0.attn_norm_2.weight")) config.block = Block::kParallel;
+  if (family.hybrid_layers) config.state_space.norm = has("blk.0.ssm_norm.weight");
 }
 
 /// Whether a layer has such a tensor; the first ones may be without experts.

@@ -211,12 +211,10 @@ void ReadExperts(const ArchitectureKeys& keys, const Metadata& metadata, Decoder
   }
 }
 
-/// Keys of attention and feed-forward say nothing of such models.
-void ReadStateSpace(const ArchitectureKeys& keys, DecoderConfig& config) {
+void ReadStateSpace(const ArchitectureKeys& keys, StateSpaceConfig& state) {
   const auto require = [&](std::string_view name) {
     return keys.Require(keys.Integer(name), name);
   };
-  StateSpaceConfig& state = config.state_space;
   state.heads = require("ssm.time_step_rank");
   const int64_t inner = require("ssm.inner_size");
   if (state.heads < 1 || inner < 1 || inner % state.heads != 0) {
@@ -228,9 +226,39 @@ void ReadStateSpace(const ArchitectureKeys& keys, DecoderConfig& config) {
   state.size = require("ssm.state_size");
   state.groups = keys.Integer("ssm.group_count").value_or(1);
   state.taps = require("ssm.conv_kernel");
+}
+
+/// Keys of attention and feed-forward say nothing of such models.
+void ReadMixersAlone(const ArchitectureKeys& keys, DecoderConfig& config) {
+  const StateSpaceConfig& state = config.state_space;
+  ReadStateSpace(keys, config.state_space);
   config.heads = config.kv_heads = state.heads;
   config.head_dim = state.head_dim;
-  config.intermediate = inner;
+  config.intermediate = state.inner();
+}
+
+/// Heads of keys of each layer: those without any have a state instead.
+int64_t ReadHybrid(const ArchitectureKeys& keys, const Metadata& metadata, DecoderConfig& config) {
+  const std::string_view name = "attention.head_count_kv";
+  const std::vector<int64_t> heads = metadata.Integers(keys.Key(name));
+  if (heads.empty()) return config.heads;
+  const int64_t most = std::ranges::max(heads);
+  const auto layers = std::ssize(heads);
+  const bool fits = std::ranges::all_of(heads, [&](int64_t x) { return x == 0 || x == most; });
+  if (!fits || (layers != 1 && layers != config.layers)) {
+    throw Error(ErrorCode::kUnsupported, "the key " + Quote(keys.Key(name)) +
+                                             " should have one number for every layer with "
+                                             "attention, and 0 for the others");
+  }
+  StateSpaceConfig& state = config.state_space;
+  state.beside_attention = FamilyOf(config).hybrid_layers;
+  if (std::ranges::count(heads, 0) == 0 && !state.beside_attention) return most;
+  ReadStateSpace(keys, state);
+  state.feed_forward = true;
+  if (state.beside_attention) return most;
+  if (most == 0) return config.heads;  // there is none
+  for (const int64_t x : heads) state.attention.push_back(x > 0);
+  return most;
 }
 
 void ReadEpsilon(const ArchitectureKeys& keys, DecoderConfig& config) {
@@ -245,9 +273,12 @@ void ReadSizes(const ArchitectureKeys& keys, const Metadata& metadata, DecoderCo
   config.hidden = keys.Require(keys.Integer("embedding_length"), "embedding_length");
   config.layers = keys.Require(keys.Integer("block_count"), "block_count");
   ReadEpsilon(keys, config);
-  if (FamilyOf(config).state_space) return ReadStateSpace(keys, config);
+  const Family& family = FamilyOf(config);
+  if (family.state_space) return ReadMixersAlone(keys, config);
   config.heads = keys.Require(keys.OfAllLayers("attention.head_count"), "attention.head_count");
-  config.kv_heads = keys.OfAllLayers("attention.head_count_kv").value_or(config.heads);
+  config.kv_heads = family.hybrid
+                        ? ReadHybrid(keys, metadata, config)
+                        : keys.OfAllLayers("attention.head_count_kv").value_or(config.heads);
   ReadExperts(keys, metadata, config);
   const auto intermediate = keys.OfAllLayers("feed_forward_length");
   config.intermediate = config.experts.count == 0
@@ -258,7 +289,7 @@ void ReadSizes(const ArchitectureKeys& keys, const Metadata& metadata, DecoderCo
   }
   const int64_t whole = config.heads > 0 ? config.hidden / config.heads : 0;
   config.head_dim = keys.Integer("attention.key_length").value_or(whole);
-  if (FamilyOf(config).deepseek_layout) {
+  if (family.deepseek_layout) {
     ReadLatent(keys, config);
   } else if (keys.Integer("attention.value_length").value_or(config.head_dim) != config.head_dim) {
     throw Error(ErrorCode::kUnsupported, "keys and values of different sizes are not supported");
@@ -375,7 +406,11 @@ DecoderConfig ReadConfig(const Metadata& metadata, const RotaryFactors& factors)
       parallel && family.parallel_block == DecoderConfig::Block::kParallel) {
     config.block = *parallel ? family.parallel_block : DecoderConfig::Block::kSequential;
   }
-  if (!config.learned_positions && !family.state_space) {
+  // Of models that may do without, an odd key says whether layers turn.
+  const bool turns =
+      family.rotary_key.empty() || metadata.Bool(keys.Key("rope.scaling.finetuned")).value_or(true);
+  config.rotary.interleaved = family.gguf_interleaved;  // rows lie so in any case
+  if (turns && !config.learned_positions && !family.state_space) {
     ReadRotary(keys, metadata, factors, config);
   }
   return config;

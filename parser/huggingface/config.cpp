@@ -13,6 +13,7 @@
 #include "core/problems.h"
 #include "parser/checkpoint/families.h"
 #include "parser/huggingface/quantization.h"
+#include "parser/huggingface/state_space.h"
 #include "parser/huggingface/vision.h"
 
 namespace oort {
@@ -232,6 +233,7 @@ void ReadExperts(const json::Object& file, DecoderConfig& config) {
   experts.count = RequireFirst(file, {"num_experts", "num_local_experts", "n_routed_experts"});
   if (experts.count == 0) {  // what else the file says of experts says nothing then
     if (!family.dense_key.empty()) config.intermediate = file.RequireInteger(family.dense_key);
+    if (family.shared_alone) config.intermediate = file.RequireInteger(family.shared_key);
     return;
   }
   experts.used = file.RequireInteger("num_experts_per_tok");
@@ -253,7 +255,7 @@ void ReadExperts(const json::Object& file, DecoderConfig& config) {
     experts.shared_intermediate = experts.intermediate = config.intermediate;
     config.intermediate = file.RequireInteger(family.dense_key);
   } else if (family.shared_expert) {
-    experts.shared_intermediate = file.RequireInteger("shared_expert_intermediate_size");
+    experts.shared_intermediate = file.RequireInteger(family.shared_key);
   }
   if (file.Find("clip_qkv") != nullptr) {
     throw Error(ErrorCode::kUnsupported, file.what() + ": queries that are clipped (clip_qkv)");
@@ -264,30 +266,6 @@ void ReadExperts(const json::Object& file, DecoderConfig& config) {
     std::fill_n(dense.begin(), std::min<int64_t>(first, std::ssize(dense)), true);
   }
   if (std::ranges::find(dense, true) != dense.end()) experts.dense = dense;
-}
-
-/// One of two numbers; one that JSON cannot say is no limit, however it is written.
-double StepLimit(const json::Json& limits, size_t which, double otherwise) {
-  if (!limits.is_array() || limits.size() != 2) return otherwise;
-  const json::Json& limit = limits[which];
-  return limit.is_number() ? limit.get<double>() : otherwise;
-}
-
-void ReadStateSpace(const json::Object& file, DecoderConfig& config) {
-  if (!FamilyOf(config).state_space) return;
-  if (config.activation != Activation::kSilu) {
-    throw Error(ErrorCode::kUnsupported, file.what() + ": a hidden_act other than silu");
-  }
-  StateSpaceConfig& state = config.state_space;
-  state.heads = config.heads;
-  state.head_dim = config.head_dim;
-  state.size = file.RequireInteger("state_size");
-  state.groups = file.Integer("n_groups").value_or(1);
-  state.taps = file.Integer("conv_kernel").value_or(4);
-  if (const json::Json* const limits = file.Find("time_step_limit")) {
-    state.least_step = static_cast<float>(StepLimit(*limits, 0, 0));
-    state.most_step = static_cast<float>(StepLimit(*limits, 1, 0));
-  }
 }
 
 /// The x below which a normally distributed number is with that probability.
@@ -518,15 +496,18 @@ DecoderConfig ReadConfig(const json::Object& file) {
   ReadStreams(file, config);
   ReadLatent(file, config);
   if (config.latent.rank > 0) config.head_dim = config.latent.turned;
-  const bool has_positions = !config.learned_positions && !members.state_space;
-  if (has_positions) ReadRotary(file, config);
+  const bool turns = members.rotary_key.empty() || file.Text(members.rotary_key) == "rope";
+  if (turns && !config.learned_positions && !members.state_space) ReadRotary(file, config);
   FinishLatent(file, config);
   if (config.layers >= 1 && config.layers <= 4096) ReadLayersWithoutRotary(file, config);
   FinishConfig(config);
   return config;
 }
 
-Biases ReadBiases(const json::Object& file, const Family& family) {
+namespace {
+
+/// But for those of layers with a state.
+Biases ReadUsualBiases(const json::Object& file, const Family& family) {
   switch (family.bias) {
     case Family::Bias::kNone: return {};
     case Family::Bias::kAttentionInputs: return {true, false, false};
@@ -538,6 +519,16 @@ Biases ReadBiases(const json::Object& file, const Family& family) {
   if (family.bias == Family::Bias::kAskedInputs) return {asked, false, false};
   const bool mlp = family.mlp_bias && file.Bool("mlp_bias").value_or(false);
   return {asked, asked, mlp || family.expert_bias};
+}
+
+}  // namespace
+
+Biases ReadBiases(const json::Object& file, const Family& family) {
+  Biases biases = ReadUsualBiases(file, family);
+  const auto has = [&](std::string_view key) { return file.Bool(key).value_or(false); };
+  biases.mixer = family.hybrid ? has("mamba_proj_bias") || has("projectors_bias")
+                               : family.state_space && biases.attention_inputs;
+  return biases;
 }
 
 }  // namespace huggingface

@@ -47,6 +47,7 @@ struct Biases {
   bool attention_output = false;
   bool mlp = false;
   bool head = false;
+  bool mixer = false;  ///< those of layers with a state
 };
 Biases ReadBiases(const json::Object& config, const Family& family);
 

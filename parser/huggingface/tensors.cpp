@@ -213,13 +213,20 @@ class HubMapper {
       return true;
     }
     if (parts.stem == "self_attn.qkv_proj") return CutQkv(ours, parts.ending, placed);
-    if (parts.stem == "mlp.gate_up_proj") {
-      table_.Add(ours + "mlp.gate_proj" + parts.ending, placed.Cut(0, config_.intermediate));
-      table_.Add(ours + "mlp.up_proj" + parts.ending,
-                 placed.Cut(config_.intermediate, config_.intermediate));
-      return Units(placed) == 2 * config_.intermediate;
+    // Without other experts the shared one is a feed-forward like any other.
+    constexpr std::string_view kShared = "mlp.shared_expert.";
+    std::string stem = parts.stem;
+    const bool alone = config_.experts.count == 0 && stem.starts_with(kShared);
+    if (alone) stem = "mlp." + stem.substr(kShared.size());
+    if (stem.starts_with("mlp.") && stem.ends_with(".gate_up_proj")) {
+      const bool is_shared = stem.starts_with(kShared);
+      const int64_t rows = is_shared ? config_.experts.shared_intermediate : config_.intermediate;
+      const std::string name = ours + (is_shared ? std::string(kShared) : "mlp.");
+      table_.Add(name + "gate_proj" + parts.ending, placed.Cut(0, rows));
+      table_.Add(name + "up_proj" + parts.ending, placed.Cut(rows, rows));
+      return Units(placed) == 2 * rows;
     }
-    table_.Add(ours + parts.stem + parts.ending, placed);  // CheckTensors knows what belongs there
+    table_.Add(ours + stem + parts.ending, placed);  // CheckTensors knows what belongs there
     return true;
   }
 
@@ -247,14 +254,18 @@ class HubMapper {
     return experts_[ours + "mlp.experts." + stem + parts.ending].emplace(expert, placed).second;
   }
 
-  /// "mlp.experts.gate_up_proj" of all experts: packed, outputs are rows; else inputs are.
+  /// "mlp.experts.gate_up_proj" of all experts: packed, outputs are rows; else inputs are, unless
+  /// the family has it otherwise.
   bool PlaceFusedExperts(const NameParts& parts, const std::string& ours, PlacedTensor placed) {
     const ExpertsConfig& experts = config_.experts;
     const bool is_gate_up = parts.stem == "mlp.experts.gate_up_proj";
     if (!is_gate_up && parts.stem != "mlp.experts.down_proj") return false;
     const int64_t inputs = is_gate_up ? config_.hidden : experts.intermediate;
     const int64_t outputs = is_gate_up ? 2 * experts.intermediate : config_.hidden;
-    const bool turned = parts.ending == ".weight" && placed.packed == nullptr;
+    using Fused = Family::FusedExperts;
+    const Fused fused = FamilyOf(config_).fused_experts;
+    const bool turned =
+        parts.ending == ".weight" && placed.packed == nullptr && fused != Fused::kRows;
     const int64_t rows = experts.count * (turned ? inputs : outputs);
     if (parts.ending == ".bias") {
       if (placed.rank != 2 || placed.rows != experts.count || placed.columns != outputs)
@@ -271,8 +282,7 @@ class HubMapper {
       table_.Add(name + "down_proj" + parts.ending, placed);
       return true;
     }
-    const bool halves = FamilyOf(config_).fused_experts == Family::FusedExperts::kHalves;
-    const int64_t run = halves ? experts.intermediate : 1;
+    const int64_t run = fused == Fused::kAlternating ? 1 : experts.intermediate;
     table_.Add(name + "gate_proj" + parts.ending, EveryRun(placed, 0, run, 2 * run));
     table_.Add(name + "up_proj" + parts.ending, EveryRun(placed, run, run, 2 * run));
     return true;
@@ -409,7 +419,7 @@ bool Has(const Biases& biases, std::string_view name) {
   const auto is_of = [&](std::string_view part) { return name.find(part) != name.npos; };
   if (is_of(".self_attn.o_proj.")) return biases.attention_output;
   if (is_of(".self_attn.")) return biases.attention_inputs;
-  if (is_of(".mixer.") && is_of("_proj.")) return biases.attention_inputs;
+  if (is_of(".mixer.") && is_of("_proj.")) return biases.mixer;
   if (is_of(".mlp.gate_correction.")) return true;
   if (is_of(".mlp.")) return biases.mlp;
   return biases.head || !name.starts_with("lm_head.");

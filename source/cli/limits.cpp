@@ -240,7 +240,11 @@ void PrintModel(const LimitsReport& report, const LimitsOptions& options) {
   const auto part = [&](const std::string& name, double count) {
     parts.Row({name, FormatCount(count), FormatFixed(100 * count / counts.stored(), 1) + " %"});
   };
-  part(report.shape.state_size > 0 ? "state spaces" : "attention", counts.attention);
+  const bool states = report.shape.state_layers > 0;
+  part(!states                                ? "attention"
+       : report.shape.attention_layers() == 0 ? "state spaces"
+                                              : "attention and state spaces",
+       counts.attention);
   if (counts.feed_forward > 0) part("feed-forward", counts.feed_forward);
   if (counts.router > 0) part("router", counts.router);
   part("norms", counts.norms);

@@ -12,6 +12,7 @@
 #include "decoder/decoder_parts.h"
 #include "decoder/decoder_stages.h"
 #include "decoder/key_centre.h"
+#include "decoder/lora_add.h"
 #include "decoder/promised_rows.h"
 #include "decoder/state_space.h"
 
@@ -140,12 +141,19 @@ class DecoderWriter : private DecoderParts {
   }
 
   int Block(const std::string& layer, int64_t index, int x) {
-    if (config_.state_space.heads > 0) return StateSpaceBlock(layer, index, x);
     if (HasStreams()) return StreamBlock(layer, index, x);
     const int in = AttentionInput(layer, x);
-    const int attended = Attended(layer, index, index, in);
-    const int sum =
-        AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj", attended, x);
+    const int64_t kept = config_.KeptIndexOf(index);
+    int sum = x;
+    if (config_.HasAttention(index)) {
+      sum = AddResidual(layer + ".post_attention_layernorm", layer + ".self_attn.o_proj",
+                        Attended(layer, index, kept, in), sum, config_.scales.attention);
+    }
+    if (config_.state_space.IsAt(index)) {
+      const std::string name = layer + ".mixer";
+      sum = AddResidual({}, name + ".out_proj", Scanned(name, kept, in), sum, config_.scales.state);
+    }
+    if (!config_.HasFeedForward(index)) return sum;
     switch (config_.block) {
       case DecoderConfig::Block::kParallel:
         return FeedForward(layer, index, FeedForwardInput(layer, x), sum);
@@ -314,16 +322,24 @@ class DecoderWriter : private DecoderParts {
   }
 
   /// Mamba-2 (Dao and Gu 2024): a short convolution and a recurrence, whose result goes through a
-  /// gate and a norm of each group.
-  int StateSpaceBlock(const std::string& layer, int64_t index, int x) {
-    const std::string name = layer + ".mixer";
-    const std::vector<int> products =
-        Products(name + ".in_proj", {name + ".gate_proj", name + ".conv_proj", name + ".step_proj"},
-                 Norm(layer + ".input_layernorm", x));
-    const int mixed = graph_.AddOne(ShortConvolution(checkpoint_, name, index), {products[1]});
-    const int scanned = graph_.AddOne(StateScan(checkpoint_, name, index), {mixed, products[2]});
-    const int gated = Expression(name + ".gate", "mul(@0,silu(@1))", {scanned, products[0]});
-    return AddResidual({}, name + ".out_proj", GroupNorm(name + ".norm", gated), x);
+  /// gate and a norm of each group; before the output projection, as Attended. The sequence's state
+  /// is that of `kept`.
+  int Scanned(const std::string& name, int64_t kept, int in) {
+    const std::vector<int> products = Products(
+        name + ".in_proj", {name + ".gate_proj", name + ".conv_proj", name + ".step_proj"}, in);
+    const int mixed = graph_.AddOne(ShortConvolution(checkpoint_, name, kept), {products[1]});
+    const StateSpaceConfig& space = config_.state_space;
+    int steps = products[2];
+    if (space.step_scale != 1) {
+      steps = Expression(name + ".step", Times("@0", space.step_scale), {steps});
+    }
+    const int scanned = graph_.AddOne(StateScan(checkpoint_, name, kept), {mixed, steps});
+    const auto normed = [&](int rows) { return GroupNorm(name + ".norm", rows); };
+    const bool first = space.norm && space.norm_before_gate;
+    const int gated =
+        Expression(name + ".gate", "mul(@0,silu(" + Times("@1", space.gate_scale) + "))",
+                   {first ? normed(scanned) : scanned, products[0]});
+    return space.norm && !first ? normed(gated) : gated;
   }
 
   /// Each group of numbers has a norm of its own, and each number a weight.
@@ -345,7 +361,8 @@ class DecoderWriter : private DecoderParts {
   int FeedForward(const std::string& layer, int64_t index, int in, int x) {
     if (config_.experts.IsAt(index)) return Experts(layer + ".mlp", index, in, x);
     const int hidden = Hidden(layer + ".mlp", index, in);
-    return AddResidual(layer + ".post_feedforward_layernorm", layer + ".mlp.down_proj", hidden, x);
+    return AddResidual(layer + ".post_feedforward_layernorm", layer + ".mlp.down_proj", hidden, x,
+                       config_.scales.feed_forward);
   }
 
   /// x + what a token's experts give for `in`, and the one that all tokens share.
@@ -375,11 +392,12 @@ class DecoderWriter : private DecoderParts {
     if (experts.shared_intermediate == 0) return sum;
     const int hidden = Hidden(name + ".shared_expert", index, in);
     const std::string down = name + ".shared_expert.down_proj";
-    if (!experts.shared_gated) return graph_.AddOne(LinearOf(down, {down}), {hidden, sum});
+    if (!experts.shared_gated) return AddResidual({}, down, hidden, sum);
     const int product = graph_.AddOne(LinearOf(down, {down}), {hidden});
     const std::string gate = name + ".shared_expert_gate";
     const int share = graph_.AddOne(LinearOf(gate, {gate}), {in});
-    return Expression(gate, "add(@0,mul(@1,sigmoid(@2)))", {sum, product, share});
+    return Expression(gate, "add(@0," + Times("mul(@1,sigmoid(@2))", config_.residual_scale) + ")",
+                      {sum, product, share});
   }
 
   /// What few families say of how experts are chosen.
@@ -387,7 +405,8 @@ class DecoderWriter : private DecoderParts {
     const ExpertsConfig& experts = config_.experts;
     if (experts.sigmoid) mixture.Set("sigmoid", Value(true));
     if (experts.scales_inputs) mixture.Set("scales_inputs", Value(true));
-    if (experts.scale != 1) mixture.Set("factor", Value(static_cast<double>(experts.scale)));
+    const float factor = experts.scale * config_.residual_scale;
+    if (factor != 1) mixture.Set("factor", Value(static_cast<double>(factor)));
     if (experts.groups > 1) {
       mixture.Set("groups", Value(experts.groups)).Set("groups_used", Value(experts.groups_used));
     }
@@ -401,19 +420,23 @@ class DecoderWriter : private DecoderParts {
     if (config_.gated) parts.insert(parts.begin(), name + ".gate_proj");
     const bool adapted =
         std::ranges::any_of(parts, [&](const std::string& part) { return IsAdapted(part); });
-    if (adapted || config_.CutsGates(index)) return HiddenInParts(name, index, parts, in);
+    if (adapted || config_.CutsGates(index) || config_.scales.gate != 1) {
+      return HiddenInParts(name, index, parts, in);
+    }
     Written up = LinearOf(name, parts);
     up.Set("activation", Value(std::string(Name(config_.activation))))
         .Set("gated", Value(config_.gated));
     return graph_.AddOne(std::move(up), {in});
   }
 
-  /// The same with what comes before the activation: what adapters add, and gates cut off.
+  /// The same with what comes before the activation: what adapters add, a scale, and gates cut off.
   int HiddenInParts(const std::string& name, int64_t index, const std::vector<std::string>& parts,
                     int in) {
     std::vector<int> products =
         graph_.Add(LinearOf(name, parts), {in}, static_cast<int>(parts.size()));
     for (size_t i = 0; i < parts.size(); ++i) products[i] = Adapted(parts[i], in, products[i]);
+    const float scale = config_.scales.gate;
+    if (scale != 1) products[0] = Expression(parts[0], Times("@0", scale), {products[0]});
     if (config_.CutsGates(index)) products[0] = CutGates(name, index, products[0]);
     const std::string active = ActivationText({config_.activation});
     return Expression(name, config_.gated ? "mul(" + active + ",@1)" : active, products);
@@ -428,17 +451,22 @@ class DecoderWriter : private DecoderParts {
                       {gates, mean, Mean(name + ".variance", squares)});
   }
 
-  /// x + linear(in), with a norm of what is added where the model has one.
-  int AddResidual(const std::string& norm, const std::string& linear, int in, int x) {
-    if (!config_.post_norms && config_.residual_scale == 1) {
+  /// x + linear(in) times `scale`, with a norm of what is added where the model has one.
+  int AddResidual(const std::string& norm, const std::string& linear, int in, int x,
+                  float scale = 1) {
+    scale *= config_.residual_scale;
+    if (!config_.post_norms && scale == 1) {
       return Adapted(linear, in, graph_.AddOne(LinearOf(linear, {linear}), {in, x}));
     }
     const int product = graph_.AddOne(LinearOf(linear, {linear}), {in});
     int added = Adapted(linear, in, product);
     if (config_.post_norms) added = Norm(norm, added);
-    const float scale = config_.residual_scale;
-    return Expression(linear, scale == 1 ? "add(@0,@1)" : "add(@0,mul(@1," + Number(scale) + "))",
-                      {x, added});
+    return Expression(linear, "add(@0," + Times("@1", scale) + ")", {x, added});
+  }
+
+  /// As expressions write it.
+  static std::string Times(const std::string& factor, float scale) {
+    return scale == 1 ? factor : "mul(" + factor + "," + Number(scale) + ")";
   }
 
   int Head(int x) {
@@ -465,45 +493,8 @@ class DecoderWriter : private DecoderParts {
   /// `product`, of `in` with the weight of that name, with what adapters add to it.
   int Adapted(const std::string& weight, int in, int product) {
     if (!IsAdapted(weight)) return product;
-    const StoredMatrix matrix = MatrixOf(weight);
-    Value::List ranks;
-    int64_t rank = 0;
-    for (const LoraAdapter& adapter : adapters_) {
-      const auto found = adapter.weights.find(weight);
-      const bool has = found != adapter.weights.end();
-      if (has &&
-          (found->second.down.dim(1) != matrix.columns || found->second.up.dim(0) != matrix.rows)) {
-        throw Error(ErrorCode::kInvalidModel, "an adapter is for another model: it adds (" +
-                                                  std::to_string(found->second.up.dim(0)) + "," +
-                                                  std::to_string(found->second.down.dim(1)) +
-                                                  ") to " + weight + ", which is (" +
-                                                  std::to_string(matrix.rows) + "," +
-                                                  std::to_string(matrix.columns) + ")");
-      }
-      ranks.emplace_back(has ? found->second.down.dim(0) : int64_t{0});
-      rank += ranks.back().AsInt();
-    }
     adapted_.insert(weight);
-    Tensor down(DType::kF32, Shape{rank, matrix.columns}),
-        up(DType::kF32, Shape{rank, matrix.rows});
-    int64_t first = 0;
-    for (const LoraAdapter& adapter : adapters_) {
-      const auto found = adapter.weights.find(weight);
-      if (found == adapter.weights.end()) continue;
-      const auto& [given_down, given_up] = found->second;
-      const int64_t count = given_down.dim(0);
-      std::ranges::copy(given_down.span<float>(), down.data<float>() + first * matrix.columns);
-      for (int64_t row = 0; row < matrix.rows; ++row) {
-        for (int64_t r = 0; r < count; ++r) {
-          up.data<float>()[(first + r) * matrix.rows + row] =
-              given_up.data<float>()[row * count + r];
-        }
-      }
-      first += count;
-    }
-    Written add{"oort.LoraAdd", weight + ".lora"};
-    add.Set("ranks", Value(ranks)).Attach("down", down).Attach("up", up);
-    return graph_.AddOne(std::move(add), {product, in});
+    return graph_.AddOne(LoraAddOf(adapters_, weight, MatrixOf(weight)), {product, in});
   }
 
   /// Nothing of an adapter is left out in silence.

@@ -18,6 +18,11 @@
 namespace oort {
 namespace {
 
+/// One of so many layers has attention, the others such heads with a state.
+struct HybridShape {
+  int64_t period = 0, heads = 0, head_dim = 0;
+};
+
 struct NamedShape {
   std::string_view name, family;
   int64_t vocabulary, hidden, layers, heads, kv_heads, head_dim, intermediate, context;
@@ -26,9 +31,16 @@ struct NamedShape {
   int64_t experts = 0, experts_used = 0, expert_intermediate = 0, shared_intermediate = 0;
   int64_t state_size = 0;
   int64_t shared_layers = 0;  ///< of families with several residual streams
+  HybridShape hybrid = {};
 };
 
-constexpr std::array<NamedShape, 17> kNamedShapes = {{
+constexpr NamedShape Hybrid(NamedShape shape, int64_t state_size, const HybridShape& hybrid) {
+  shape.state_size = state_size;
+  shape.hybrid = hybrid;
+  return shape;
+}
+
+constexpr std::array<NamedShape, 19> kNamedShapes = {{
     {"smollm2-135m", "llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 1e5, true},
     {"llama3.2-1b", "llama", 128256, 2048, 16, 32, 8, 64, 8192, 131072, 5e5, true},
     {"qwen2.5-0.5b", "qwen2", 151936, 896, 24, 14, 2, 64, 4864, 32768, 1e6, true},
@@ -44,6 +56,12 @@ constexpr std::array<NamedShape, 17> kNamedShapes = {{
      2880},
     {"llama4-scout", "llama4_text", 202048, 5120, 48, 40, 8, 128, 16384, 10485760, 5e5, false, 16,
      1, 8192, 8192},
+    Hybrid({"granite4-h-micro", "granitemoehybrid", 100352, 2048, 40, 32, 8, 64, 8192, 131072, 0,
+            true},
+           128, {10, 64, 64}),
+    Hybrid({"granite4-h-tiny", "granitemoehybrid", 100352, 1536, 40, 12, 4, 128, 512, 131072, 0,
+            true, 64, 6, 512, 1024},
+           128, {10, 48, 64}),
     {"mamba2-130m", "mamba2", 50288, 768, 24, 24, 24, 64, 1536, 1048576, 0, true, 0, 0, 0, 0, 128},
     {"mamba2-2.7b", "mamba2", 50288, 2560, 64, 80, 80, 64, 5120, 1048576, 0, true, 0, 0, 0, 0, 128},
     {"gemma3n-e2b", "gemma3n_text", 262400, 2048, 30, 8, 2, 256, 8192, 32768, 1e6, true, 0, 0, 0, 0,
@@ -98,12 +116,18 @@ DecoderConfig ConfigOf(const NamedShape& shape) {
   config.experts.normalized = FamilyOf(config).normalized_experts;
   config.experts.limit = static_cast<float>(FamilyOf(config).expert_limit);
   config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  if (FamilyOf(config).multipliers) config.residual_scale = 0.22F;
   if (shape.state_size > 0) {
-    config.state_space = {.heads = shape.heads,
-                          .head_dim = shape.head_dim,
+    const bool hybrid = shape.hybrid.period > 0;
+    config.state_space = {.heads = hybrid ? shape.hybrid.heads : shape.heads,
+                          .head_dim = hybrid ? shape.hybrid.head_dim : shape.head_dim,
                           .size = shape.state_size,
                           .groups = 1,
-                          .taps = 4};
+                          .taps = 4,
+                          .feed_forward = hybrid};
+    for (int64_t i = 0; hybrid && i < shape.layers; ++i) {
+      config.state_space.attention.push_back(i % shape.hybrid.period == shape.hybrid.period / 2);
+    }
     FinishConfig(config);
     return config;
   }
@@ -135,10 +159,10 @@ class RandomCheckpoint final : public Checkpoint {
   RandomCheckpoint(const NamedShape& shape, const QuantizeOptions& weights)
       : config_(ConfigOf(shape)), weights_(weights) {
     const int64_t columns = config_.hidden;
-    const int64_t rows =
-        std::max({config_.vocabulary, config_.intermediate, config_.heads * config_.head_dim,
-                  config_.experts.count * config_.experts.intermediate,
-                  config_.altup.vocabulary * config_.layers * config_.altup.per_layer / columns});
+    const int64_t rows = std::max(
+        {config_.vocabulary, config_.intermediate, config_.heads * config_.head_dim,
+         config_.state_space.channels(), config_.experts.count * config_.experts.intermediate,
+         config_.altup.vocabulary * config_.layers * config_.altup.per_layer / columns});
     const StoredMatrix largest = AllocateStored(weights_, rows, columns);
     data_ = largest.data;
     scale_ = largest.scale;

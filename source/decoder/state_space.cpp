@@ -15,11 +15,28 @@ Tensor RatesOf(const Checkpoint& checkpoint, const std::string& name) {
   return rates;
 }
 
+/// Of the channels of x, b and c: what scales them goes through the convolution.
+Tensor TapsOf(const Checkpoint& checkpoint, const std::string& name) {
+  const StateSpaceConfig& space = checkpoint.config().state_space;
+  const Tensor weight = checkpoint.Vector(name + ".conv.weight");
+  if (space.x_scale == 1 && space.b_scale == 1 && space.c_scale == 1) return weight;
+  Tensor taps = weight.Clone();
+  const int64_t of_group = space.groups * space.size;
+  for (int64_t channel = 0; channel < space.channels(); ++channel) {
+    const float scale = channel < space.inner()              ? space.x_scale
+                        : channel < space.inner() + of_group ? space.b_scale
+                                                             : space.c_scale;
+    float* const values = taps.data<float>() + channel * space.taps;
+    for (int64_t tap = 0; tap < space.taps; ++tap) values[tap] *= scale;
+  }
+  return taps;
+}
+
 }  // namespace
 
 Written ShortConvolution(const Checkpoint& checkpoint, const std::string& name, int64_t index) {
   const StateSpaceConfig& space = checkpoint.config().state_space;
-  const Tensor weight = checkpoint.Vector(name + ".conv.weight");
+  const Tensor weight = TapsOf(checkpoint, name);
   Written convolution{"oort.ShortConvolution", name + ".conv"};
   convolution.Set("layer", Value(index))
       .Attach("weight", {weight.dtype(), Shape{space.channels(), space.taps}, weight.buffer(),

@@ -23,7 +23,7 @@ double FeedForward(const ModelShape& shape, double intermediate) {
   return matrices * D(shape.hidden) * intermediate + biases;
 }
 
-/// Layers by their window; kInfinite: they see everything.
+/// Layers with attention among the first `count` by their window; kInfinite: they see everything.
 std::map<double, double> LayersByWindow(const ModelShape& shape, int64_t count) {
   std::map<double, double> layers;
   for (int64_t i = 0; i < count; ++i) {
@@ -31,6 +31,8 @@ std::map<double, double> LayersByWindow(const ModelShape& shape, int64_t count) 
     const bool limited = place < shape.windows.size() && shape.windows[place] > 0;
     layers[limited ? D(shape.windows[place]) : kInfinite] += 1;
   }
+  // Where some have none, there are no windows.
+  if (shape.state_layers > 0) layers[kInfinite] = D(shape.attention_layers());
   return layers;
 }
 
@@ -39,16 +41,16 @@ std::map<double, double> LayersByWindow(const ModelShape& shape) {
 }
 
 /// Layers with keys and values of their own.
-int64_t OwnLayers(const ModelShape& shape) { return shape.layers - shape.shared_layers; }
-
-/// Numbers that a position has in one layer: keys and values.
-double CacheOfLayer(const ModelShape& shape) {
-  return shape.state_size > 0 ? 0 : 2 * D(shape.kv_heads) * D(shape.head_dim);
+int64_t OwnLayers(const ModelShape& shape) {
+  return shape.attention_layers() - shape.shared_layers;
 }
+
+/// Numbers that a position has in one layer with attention: keys and values.
+double CacheOfLayer(const ModelShape& shape) { return 2 * D(shape.kv_heads) * D(shape.head_dim); }
 
 constexpr double kStateBytes = 4;  // of a number
 
-double Inner(const ModelShape& shape) { return D(shape.heads) * D(shape.head_dim); }
+double Inner(const ModelShape& shape) { return D(shape.state_heads) * D(shape.state_head_dim); }
 /// Of the convolution: x of each head, b and c of each group.
 double Channels(const ModelShape& shape) {
   return Inner(shape) + 2 * D(shape.state_groups) * D(shape.state_size);
@@ -57,20 +59,16 @@ double Channels(const ModelShape& shape) {
 /// What a token multiplies and adds in the states of all layers: decay, what comes in, what comes
 /// out.
 double StateProducts(const ModelShape& shape) {
-  return 3 * D(shape.layers) * Inner(shape) * D(shape.state_size);
+  return 3 * D(shape.state_layers) * Inner(shape) * D(shape.state_size);
 }
 
-/// Of layers with a state: products in and out, and what is left of the others.
-void CountStateSpace(const ModelShape& shape, ParameterCounts& counts) {
-  const double layers = D(shape.layers), hidden = D(shape.hidden), heads = D(shape.heads);
+/// Of a layer with a state: products in and out, the convolution, and what each head has.
+double StateSpace(const ModelShape& shape) {
+  const double hidden = D(shape.hidden), heads = D(shape.state_heads);
   const double inner = Inner(shape), channels = Channels(shape);
-  const double biases =
-      (shape.qkv_bias ? inner + channels + heads : 0) + (shape.output_bias ? hidden : 0);
-  counts.attention = counts.attention_active =
-      layers * (hidden * (2 * inner + channels + heads) + biases +
-                channels * (D(shape.state_taps) + 1) + 3 * heads);
-  counts.feed_forward = counts.feed_forward_active = 0;
-  counts.norms += layers * inner;
+  const double biases = shape.state_bias ? inner + channels + heads + hidden : 0;
+  return hidden * (2 * inner + channels + heads) + biases + channels * (D(shape.state_taps) + 1) +
+         3 * heads;
 }
 
 /// a n² + b n + c.
@@ -178,10 +176,12 @@ ParameterCounts CountParameters(const ModelShape& shape) {
                            (shape.output_bias ? hidden : 0);
   // Layers that share keys and values project queries alone.
   const double shared = D(shape.shared_layers) * 2 * key * (hidden + (shape.qkv_bias ? 1 : 0));
-  counts.attention = counts.attention_active = layers * attention - shared;
+  const double states = D(shape.state_layers);
+  counts.attention = counts.attention_active =
+      D(shape.attention_layers()) * attention - shared + states * StateSpace(shape);
   if (shape.experts == 0) {
     counts.feed_forward = counts.feed_forward_active =
-        layers * FeedForward(shape, D(shape.intermediate));
+        (shape.state_alone ? layers - states : layers) * FeedForward(shape, D(shape.intermediate));
   } else {
     const double sparse = D(shape.layers - shape.dense_layers);
     const double expert = FeedForward(shape, D(shape.expert_intermediate));
@@ -194,20 +194,19 @@ ParameterCounts CountParameters(const ModelShape& shape) {
     counts.router = sparse * hidden * D(shape.experts);
   }
   counts.norms = layers * (D(shape.norms) * D(shape.norm_width) + D(shape.query_key_norm)) +
-                 D(shape.norm_width);
+                 D(shape.norm_width) + (shape.state_norm ? states * Inner(shape) : 0);
   counts.norms += D(shape.stream_norms);
   counts.feed_forward += D(shape.stream_products);
   counts.feed_forward_active += D(shape.stream_products);
   counts.embedding = (D(shape.vocabulary) + D(shape.positions)) * hidden + D(shape.stream_table);
   counts.head = D(shape.vocabulary) * hidden;
   counts.tied = shape.tied_head;
-  if (shape.state_size > 0) CountStateSpace(shape, counts);
   return counts;
 }
 
 double StateOf(const ModelShape& shape) {
   if (shape.state_size == 0) return 0;
-  return D(shape.layers) *
+  return D(shape.state_layers) *
          (Inner(shape) * D(shape.state_size) + (D(shape.state_taps) - 1) * Channels(shape));
 }
 

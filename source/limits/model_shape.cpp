@@ -179,6 +179,7 @@ std::optional<ModelShape> ReadRunnableShape(const json::Object& config) {
     shape.qkv_bias = biases.attention_inputs;
     shape.output_bias = biases.attention_output;
     shape.mlp_bias = biases.mlp;
+    shape.state_bias = biases.mixer;
     return shape;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnsupported) throw;
@@ -287,7 +288,15 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   shape.state_size = config.state_space.size;
   shape.state_groups = config.state_space.groups;
   shape.state_taps = config.state_space.taps;
-  shape.norms = 1;
+  shape.state_heads = config.state_space.heads;
+  shape.state_head_dim = config.state_space.head_dim;
+  for (int64_t i = 0; i < config.layers; ++i) {
+    shape.state_layers += config.state_space.IsAt(i) ? 1 : 0;
+  }
+  shape.state_beside = config.state_space.beside_attention;
+  shape.state_norm = config.state_space.norm;
+  shape.state_alone = !config.state_space.feed_forward;
+  if (shape.state_alone) shape.norms = 1;
   return shape;
 }
 

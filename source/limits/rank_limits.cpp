@@ -42,19 +42,21 @@ struct Exchanges {
 };
 
 Exchanges ExchangesOf(const ModelShape& shape, double ranks) {
-  const double layers = static_cast<double>(shape.layers), others = ranks - 1;
+  const double states = static_cast<double>(shape.state_layers), others = ranks - 1;
   const double hidden = sizeof(float) * static_cast<double>(shape.hidden), sum = others * hidden;
-  Exchanges all{2, sum};  // the embeddings, and the token, of a few bytes
-  if (shape.state_size == 0) {
-    all.count += 2 * layers;
-    all.bytes += 2 * layers * sum;
-  } else if (std::fmod(static_cast<double>(shape.state_groups), ranks) == 0) {
-    all.count += layers;
-    all.bytes += layers * sum;
+  const double feed_forwards = static_cast<double>(shape.layers) - (shape.state_alone ? states : 0);
+  // Those of attention and feed-forward, the embeddings, and the token, of a few bytes.
+  const double sums = static_cast<double>(shape.attention_layers()) + feed_forwards + 1;
+  Exchanges all{sums + 1, sums * sum};
+  if (shape.state_size == 0) return all;
+  if (std::fmod(static_cast<double>(shape.state_groups), ranks) == 0) {
+    all.count += states;
+    all.bytes += states * sum;
   } else {  // a norm needs what others have, and its product is shared out by rows
-    const double inner = sizeof(float) * static_cast<double>(shape.heads * shape.head_dim);
-    all.count += 2 * layers;
-    all.bytes += layers * (inner + hidden) * others / ranks;
+    const double inner =
+        sizeof(float) * static_cast<double>(shape.state_heads * shape.state_head_dim);
+    all.count += 2 * states;
+    all.bytes += states * (inner + hidden) * others / ranks;
   }
   return all;
 }

@@ -304,7 +304,9 @@ void DecoderRunner::Describe(std::span<const StepItem> items) {
   slices_.clear();
   states_.clear();
   pictures_.clear();
-  bool filled = table_ == nullptr || items.size() < 2;
+  // Rows of nobody have no state.
+  const bool fills = table_ != nullptr && items.size() > 1 && !has_states_;
+  bool filled = !fills;
   for (const StepItem& item : items) {
     if (!filled && item.tokens.size() > 1) {
       FillUp(items);

@@ -285,6 +285,7 @@ void Engine::Impl::MendState(Generation& g) {
   Sequence& sequence = *g.sequence;
   if (!sequence.cached.state || !sequence.cached.state->torn) return;
   sequence.cached.length = 0;
+  sequence.cached.blocks.Clear();  // other answers may read what is in them
   const std::span<const int32_t> tokens = sequence.tokens;
   for (int64_t at = 0; at < sequence.computed; at = sequence.cached.length) {
     const int64_t count = std::min(options.prompt_chunk, sequence.computed - at);

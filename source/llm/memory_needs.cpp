@@ -7,6 +7,7 @@
 #include "core/checked.h"
 #include "core/parallel.h"
 #include "llm/speculation/drafter.h"
+#include "llm/state_models.h"
 
 namespace oort {
 namespace {
@@ -96,14 +97,17 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
   if (options.memory_limit == 0) {
     return options.cache_tokens > 0 ? options.cache_tokens : std::min(context, kDefaultCacheTokens);
   }
-  const MemoryNeeds needs = NeedsOf(model, options);
-  const size_t taken = needs.fixed();
+  const EngineOptions fitting = WithRoomForStates(model, options);
+  const MemoryNeeds needs = NeedsOf(model, fitting);
+  const size_t states = CheckedMultiply(
+      model.state_shape().bytes(), static_cast<size_t>(std::max<int64_t>(fitting.most_running, 0)));
+  const size_t taken = CheckedAdd(needs.fixed(), states);
   if (options.memory_limit < CheckedAdd(taken, needs.block)) {
     throw NoRoom(needs, "keys and values", options.memory_limit);
   }
   const int64_t blocks = static_cast<int64_t>((options.memory_limit - taken) / needs.block);
   const int64_t most = options.cache_tokens > 0 ? options.cache_tokens
-                                                : CheckedMultiply(context, options.most_running);
+                                                : CheckedMultiply(context, fitting.most_running);
   return std::min(CheckedMultiply(blocks, KvCache::kBlockTokens), most);
 }
 

@@ -4,6 +4,8 @@ import gguf
 import numpy as np
 import torch
 
+from hybrids import write_hybrid, write_mixers
+
 
 def head_counts(config):
     heads = config.num_attention_heads
@@ -49,7 +51,12 @@ def write_metadata(writer, config, family):
     if is_gpt2:
         return
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
-    writer.add_head_count_kv(kv_heads)
+    if family == "granitehybrid":
+        write_hybrid(writer, config)
+    else:
+        writer.add_head_count_kv(kv_heads)
+    if family == "falcon-h1":
+        write_mixers(writer, config)
     if family != "deepseek2" and head_dim * heads != config.hidden_size:
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
@@ -94,7 +101,7 @@ def write_metadata(writer, config, family):
         write_deepseek(writer, config)
     if family in ("gptneox", "stablelm"):
         writer.add_parallel_residual(config.use_parallel_residual)
-    if family == "granite":
+    if family in ("granite", "granitehybrid"):
         writer.add_attention_scale(config.attention_multiplier)
         writer.add_embedding_scale(config.embedding_multiplier)
         writer.add_residual_scale(config.residual_multiplier)

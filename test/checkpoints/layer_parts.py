@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from gguf_metadata import head_counts
+from hybrids import state_sizes
 
 
 def ungrouped(weight, config):
@@ -21,7 +22,8 @@ def mixer_weight(name, weight, config):
         return weight[:, None]
     if name.endswith("conv1d.weight"):
         return weight[:, 0]
-    return weight.reshape(config.n_groups, -1) if name.endswith("mixer.norm.weight") else weight
+    is_norm = name.endswith(("mixer.norm.weight", "mamba.norm.weight"))
+    return weight.reshape(state_sizes(config)[2], -1) if is_norm else weight
 
 
 def latent_parts(name, weight, config):
@@ -42,10 +44,11 @@ def latent_parts(name, weight, config):
 
 def mixer_parts(name, weight, config):
     """The same of a tensor of a state space, below the layer. GGUF has other rates, so that these are left out."""
-    inner = config.num_heads * config.head_dim
+    heads, head_dim, groups, size = state_sizes(config)
+    inner = heads * head_dim
     stem, _, ending = name.rpartition(".")
     if stem == "mixer.in_proj":
-        rows = weight.split([inner, inner + 2 * config.n_groups * config.state_size, config.num_heads])
+        rows = weight.split([inner, inner + 2 * groups * size, heads])
         return {f"mixer.{part}_proj.{ending}": part_rows for part, part_rows in zip(("gate", "conv", "step"), rows)}
     if stem == "mixer.conv1d":
         return {f"mixer.conv.{ending}": weight.flatten()}

@@ -21,13 +21,14 @@ import sys
 
 import gguf
 import numpy as np
-import safetensors.torch
 import torch
 import transformers
 
 from gguf_metadata import head_counts, write_metadata
+from hybrids import hybrid_models, scaled, shared_parts
 from layer_parts import latent_parts, mixer_parts, mixer_weight, ungrouped, with_streams
 from llama2c_files import permuted, write_llama2c
+from mxfp4_files import gguf_blocks, pack_folder, packed_parts, round_experts
 from tensor_names import LAYER, MIXER, TOP, name_parts
 from whole_folders import save_whole_gemma3n, save_whole_llama4
 
@@ -236,7 +237,7 @@ MODELS = {
         "bfloat16",
         None,
     ),
-}
+} | hybrid_models(COMMON, rope)
 
 
 def make_model(config, dtype):
@@ -255,52 +256,6 @@ def make_model(config, dtype):
             if name.endswith("e_score_correction_bias"):
                 buffer.copy_(torch.randn_like(buffer) * 0.2)
     return model
-
-
-FP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
-
-
-def mxfp4(weight):
-    """Codes of 4 bits (one a byte), scales as exponents plus 127, and what they stand for; blocks are of 32 inputs."""
-    blocks = weight.unflatten(-1, (-1, 32))
-    exponent = blocks.abs().amax(-1, keepdim=True).log2().floor() - 2
-    scaled = blocks / exponent.exp2()
-    codes = (scaled.abs()[..., None] - FP4).abs().argmin(-1)
-    values = (FP4[codes] * scaled.sign() * exponent.exp2()).reshape(weight.shape)
-    return (codes + 8 * (scaled < 0)).to(torch.uint8), (exponent[..., 0] + 127).to(torch.uint8), values
-
-
-def round_experts(model):
-    """Experts become numbers of MXFP4, as gpt-oss has them; returns codes and scales by the names of the weights."""
-    packed = {}
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
-                codes, scales, values = mxfp4(weight.transpose(1, 2).contiguous())
-                weight.copy_(values.transpose(1, 2))
-                packed[name] = (codes, scales)
-    return packed
-
-
-def pack_folder(folder, packed):
-    """Puts codes and scales in the place of experts' weights, two codes in a byte."""
-    path = folder / "model.safetensors"
-    tensors = safetensors.torch.load_file(path)
-    for name, (codes, scales) in packed.items():
-        del tensors[name]
-        tensors[name + "_blocks"] = (codes[..., ::2] | codes[..., 1::2] << 4).contiguous()
-        tensors[name + "_scales"] = scales
-    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
-    config = json.loads((folder / "config.json").read_text())
-    kept = ["model.embed_tokens", "lm_head", "model.layers.*.self_attn"]
-    config["quantization_config"] = dict(quant_method="mxfp4", modules_to_not_convert=kept)
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-
-
-def gguf_blocks(codes, scales):
-    """Blocks of GGUF: the scale, then codes half a block apart in each byte."""
-    halves = codes[..., :16] | codes[..., 16:] << 4
-    return torch.cat([scales[..., None], halves], -1).flatten(-2).contiguous().numpy()
 
 
 def save_folder(model, folder, dtype, shard):
@@ -341,7 +296,7 @@ def greedy(model, prompt, count=12):
     return text[len(prompt) :]
 
 
-PERMUTED = ("llama", "smollm3", "granite")  # architectures of GGUF whose q and k are reordered
+PERMUTED = ("llama", "smollm3", "granite", "granitehybrid")  # architectures of GGUF whose q and k are reordered
 
 
 def state_of(model):
@@ -368,6 +323,8 @@ def state_of(model):
             parts = dict(zip(names, turned.chunk(len(names), dim=1)))
             for part, rows in parts.items():
                 yield f"{name.rpartition('.')[0]}.{part}.weight", rows.contiguous()
+        elif ".shared_mlp." in name:
+            yield from shared_parts(name, weight, model.config)
         elif name.endswith("experts.gate_up_proj"):
             for part, rows in zip(("gate_proj", "up_proj"), weight.chunk(2, dim=1)):
                 yield name.replace("gate_up_proj", f"{part}.weight"), rows.contiguous()
@@ -393,7 +350,9 @@ def gguf_name(name, family, config):
 
 
 def gguf_weight(name, weight, config, family):
-    if family == "mamba2":
+    if family == "falcon-h1":
+        weight = scaled(name, weight, config)
+    if family == "mamba2" or ".mamba." in name:
         return mixer_weight(name, weight, config)
     heads, kv_heads = head_counts(config)
     if family in PERMUTED and name.endswith(("q_proj.weight", "q_proj.bias")):
@@ -432,16 +391,6 @@ def llama3_divisors(model):
     size = 2 * len(frequencies)
     plain = model.config.rope_parameters["rope_theta"] ** -(torch.arange(0, size, 2).double() / size)
     return (plain / frequencies).float().numpy()
-
-
-def packed_parts(packed):
-    """Codes and scales under the names that state_of gives the weights."""
-    for name, (codes, scales) in packed.items():
-        if name.endswith("gate_up_proj"):
-            for i, part in enumerate(("gate_proj", "up_proj")):
-                yield name.replace("gate_up_proj", part) + ".weight", (codes[:, i::2], scales[:, i::2])
-        else:
-            yield name + ".weight", (codes, scales)
 
 
 def write_gguf(model, path, family, packed={}):
@@ -585,7 +534,8 @@ def main():
         save_folder(model, HERE / name, dtype, shard)
         if packed:
             pack_folder(HERE / name, packed)
-        write_gguf(model, HERE / f"{name}.gguf", family, packed)
+        if family is not None:
+            write_gguf(model, HERE / f"{name}.gguf", family, packed)
         write_answer(model, name, family)
         if name == "llama4_text":
             save_whole_llama4(model, HERE / "llama4")

@@ -26,6 +26,12 @@ LLAMA_NAMES = {
     "feed_forward.shared_expert.down_proj": "mlp.shared_expert.down_proj",
     "feed_forward.experts.gate_proj": "mlp.experts.gate_proj", "feed_forward.experts.up_proj": "mlp.experts.up_proj",
     "feed_forward.experts.down_proj": "mlp.experts.down_proj",
+    "mamba": "mixer", "mamba.in_proj": "mixer.in_proj", "mamba.conv1d": "mixer.conv1d", "mamba.norm": "mixer.norm",
+    "mamba.out_proj": "mixer.out_proj", "pre_ff_layernorm": "post_attention_layernorm",
+    "block_sparse_moe.router": "mlp.gate",
+    "block_sparse_moe.experts.gate_proj": "mlp.experts.gate_proj",
+    "block_sparse_moe.experts.up_proj": "mlp.experts.up_proj",
+    "block_sparse_moe.experts.down_proj": "mlp.experts.down_proj",
 }  # fmt: skip
 # What GGUF calls them.
 TOP = {

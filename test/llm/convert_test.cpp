@@ -56,6 +56,8 @@ TEST(ConvertLanguageModel, KeepsWeightsAsTheyAre) {
                            "gemma3n_text",
                            "gpt_neox",
                            "granite.gguf",
+                           "granitemoehybrid.gguf",
+                           "falcon_h1",
                            "olmo2",
                            "phi",
                            "smollm3",

@@ -68,16 +68,21 @@ TEST_P(TinyFamily, AnswersAsTransformers) {
 }
 
 std::vector<FamilyFile> TinyFiles() {
-  std::vector<FamilyFile> files = {
-      {"llama2c_v0", "llama2c_v0.bin"}, {"llama2c_v1", "llama2c_v1.bin"},
-      {"llama2c_v2", "llama2c_v2.bin"}, {"llama2c_v3", "llama2c_v3.bin"},
-      {"gemma3n_text", "gemma3n"},      {"llama4_text", "llama4"}};
+  std::vector<FamilyFile> files = {{"llama2c_v0", "llama2c_v0.bin"},
+                                   {"llama2c_v1", "llama2c_v1.bin"},
+                                   {"llama2c_v2", "llama2c_v2.bin"},
+                                   {"llama2c_v3", "llama2c_v3.bin"},
+                                   {"gemma3n_text", "gemma3n"},
+                                   {"llama4_text", "llama4"},
+                                   {"bamba", "bamba"},
+                                   {"falcon_h1_norm", "falcon_h1_norm"}};
   for (const char* family : {"cohere",
                              "deepseek_v2",
                              "deepseek_v2_groups",
                              "deepseek_v3",
                              "falcon",
                              "falcon_new",
+                             "falcon_h1",
                              "gemma",
                              "gemma2",
                              "gemma3_text",
@@ -87,6 +92,8 @@ std::vector<FamilyFile> TinyFiles() {
                              "gpt_oss",
                              "gpt_oss_mxfp4",
                              "granite",
+                             "granitemoehybrid",
+                             "granitemoehybrid_dense",
                              "llama",
                              "llama4_text_plain",
                              "llama4_text",

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kit/paths.h"
 #include "limits/device_memory.h"
 #include "limits/rank_limits.h"
 #include "oort/error.h"
@@ -51,6 +52,26 @@ TEST(Limits, SharedKeysTakeNoMemoryButAreRead) {
   const Machine& machine = KnownMachines()[0];
   EXPECT_DOUBLE_EQ(DecodeLimit(shape, {16, 16}, machine, 100).read,
                    (counts.active() + 30 * 100 * 2 * 2 * 256) * 2 / machine.bandwidth);
+}
+
+/// Of layers with attention and layers with a state; parameters are those of the file.
+TEST(Limits, HybridsHaveACacheAndAState) {
+  const auto shape = [](const char* name) {
+    return ShapeOfModel(TestData() / "checkpoints" / name);
+  };
+  const ModelShape mixture = shape("granitemoehybrid");
+  EXPECT_EQ(CountParameters(mixture).stored(), 93368);
+  EXPECT_EQ(StateOf(mixture), 3 * (64 * 12 + 3 * 112));
+  EXPECT_EQ(CacheOfPosition(mixture), 2 * 2 * 2 * 8);
+  EXPECT_EQ(CacheOf(mixture, 10), 10 * CacheOfPosition(mixture));
+  EXPECT_EQ(CountParameters(shape("granitemoehybrid.gguf")).stored(), 93368);
+  EXPECT_EQ(CountParameters(shape("bamba")).stored(), 28160);
+  const ModelShape both = shape("falcon_h1_norm");
+  EXPECT_EQ(CountParameters(both).stored(), 30640);
+  EXPECT_EQ(StateOf(both), 2 * (64 * 12 + 3 * 112));
+  EXPECT_EQ(CacheOfPosition(both), 2 * 2 * 2 * 8);
+  // The convolution's biases, which it does not have, are counted.
+  EXPECT_EQ(CountParameters(shape("granitemoehybrid_dense")).stored(), 26832 + 2 * 88);
 }
 
 /// Parameters that the published checkpoints have.

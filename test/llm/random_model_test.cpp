@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "decoder/random_checkpoint.h"
@@ -59,6 +60,17 @@ TEST(RandomCheckpoint, HasStreams) {
   EXPECT_EQ(checkpoint->Matrix(layer + "laurel.linear_right.weight").columns, 64);
   EXPECT_EQ(checkpoint->Matrix(layer + "per_layer_projection.weight").columns, 256);
   EXPECT_EQ(checkpoint->Vector("model.per_layer_projection_norm.weight").elements(), 256);
+}
+
+TEST(RandomCheckpoint, HasStatesAndAttention) {
+  const auto checkpoint = MakeRandomCheckpoint("granite4-h-tiny", "int4", 64);
+  const DecoderConfig& config = checkpoint->config();
+  EXPECT_FALSE(config.state_space.IsAt(5) || config.state_space.IsAt(35));
+  EXPECT_EQ(std::ranges::count(config.state_space.attention, true), 4);
+  EXPECT_EQ(config.rotary.dims, 0);
+  EXPECT_EQ(checkpoint->Matrix("model.layers.5.self_attn.k_proj.weight").rows, 512);
+  EXPECT_EQ(checkpoint->Matrix("model.layers.6.mixer.conv_proj.weight").rows, 3328);
+  EXPECT_EQ(checkpoint->Matrix("model.layers.6.mlp.shared_expert.down_proj.weight").columns, 1024);
 }
 
 TEST(RandomCheckpoint, HasNumbersInEveryFormat) {

@@ -161,7 +161,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "falcon", "falcon_new", "phi", "granite", "gpt_neox", "olmo2", "smollm3",
                       "stablelm", "stablelm_parallel", "starcoder2", "gpt_oss", "gpt_oss_mxfp4",
                       "deepseek_v2", "deepseek_v2_groups", "deepseek_v3", "llama4_text",
-                      "llama4_text_plain.gguf", "mamba2", "mamba2_tied.gguf"),
+                      "llama4_text_plain.gguf", "mamba2", "mamba2_tied.gguf", "granitemoehybrid",
+                      "granitemoehybrid_dense.gguf", "bamba", "falcon_h1", "falcon_h1_norm"),
     [](const auto& item) {
       std::string name = item.param;
       std::replace(name.begin(), name.end(), '.', '_');

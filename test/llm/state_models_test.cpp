@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Models whose layers keep a state of each sequence (mamba2): whatever happens to a sequence, it
+// Models whose layers keep a state of each sequence, all of them (mamba2) or some
+// (granitemoehybrid), or keys and values besides (falcon_h1): whatever happens to a sequence, it
 // goes on from its own state, or is read again. What they answer is in family_test.cpp.
 #include <gtest/gtest.h>
 
@@ -22,9 +23,13 @@ using testing::ExpectThrows;
 
 const std::filesystem::path kStateModels = TestData() / "checkpoints";
 
-std::shared_ptr<const LanguageModel> StateModel() {
-  return LanguageModel::Load(kStateModels / "mamba2", {.exact = true});
+std::shared_ptr<const LanguageModel> StateModel(const std::string& name = "mamba2") {
+  return LanguageModel::Load(kStateModels / name, {.exact = true});
 }
+
+class EveryStateModel : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Families, EveryStateModel,
+                         ::testing::Values("mamba2", "granitemoehybrid", "falcon_h1"));
 
 /// Prompts of 1 to 21 tokens.
 GenerateRequest StateRequest(int32_t i, int64_t tokens = 30, float temperature = 0) {
@@ -60,16 +65,19 @@ TEST(StateModel, SaysWhatItKeeps) {
   EXPECT_EQ(model->state_shape(), (StateShape{2, 3 * (64 + 2 * 2 * 12), 64 * 12}));
   EXPECT_EQ(model->info().state_bytes, model->state_shape().bytes());
   EXPECT_EQ(model->kv_shape(KvType::kF32).layers, 0);
+  const auto hybrid = StateModel("granitemoehybrid");
+  EXPECT_EQ(hybrid->state_shape(), (StateShape{3, 3 * (64 + 2 * 2 * 12), 64 * 12}));
+  EXPECT_EQ(hybrid->kv_shape(KvType::kF32).layers, 2);
 }
 
-TEST(StateModel, RequestsSideBySideAnswerAsAlone) {
-  const auto model = StateModel();
+TEST_P(EveryStateModel, RequestsSideBySideAnswerAsAlone) {
+  const auto model = StateModel(GetParam());
   Engine engine(model);
   ExpectStatesAsAlone(model, engine);
 }
 
-TEST(StateModel, PromptsInPartsAndFewAtATimeAnswerAsAlone) {
-  const auto model = StateModel();
+TEST_P(EveryStateModel, PromptsInPartsAndFewAtATimeAnswerAsAlone) {
+  const auto model = StateModel(GetParam());
   EngineOptions options;
   options.prompt_chunk = 5;
   options.most_running = 3;  // the others wait, and get what those have left
@@ -77,8 +85,8 @@ TEST(StateModel, PromptsInPartsAndFewAtATimeAnswerAsAlone) {
   ExpectStatesAsAlone(model, engine);
 }
 
-TEST(StateModel, PreemptedRequestsAreReadAgain) {
-  const auto model = StateModel();
+TEST_P(EveryStateModel, PreemptedRequestsAreReadAgain) {
+  const auto model = StateModel(GetParam());
   EngineOptions options;
   options.cache_tokens = 80;
   options.reserve_cache = false;
@@ -89,8 +97,8 @@ TEST(StateModel, PreemptedRequestsAreReadAgain) {
 }
 
 /// The tokens of a prompt are known to the cache's book-keeping, but nobody begins with them.
-TEST(StateModel, NothingIsSharedBetweenRequests) {
-  const auto model = StateModel();
+TEST_P(EveryStateModel, NothingIsSharedBetweenRequests) {
+  const auto model = StateModel(GetParam());
   EngineOptions options;
   options.reuse_prefixes = true;
   Engine engine(model, options);
@@ -101,8 +109,8 @@ TEST(StateModel, NothingIsSharedBetweenRequests) {
   EXPECT_EQ(second.reused_tokens, 0);
 }
 
-TEST(StateModel, CancelledRequestsLeaveNothingBehind) {
-  const auto model = StateModel();
+TEST_P(EveryStateModel, CancelledRequestsLeaveNothingBehind) {
+  const auto model = StateModel(GetParam());
   const std::vector<int32_t> alone = Engine(model).Generate(StateRequest(4)).tokens;
   EngineOptions options;
   options.most_running = 2;
@@ -124,8 +132,8 @@ std::vector<GeneratedAnswer> AllAnswers(const GenerateResult& result) {
 }
 
 /// Answers to one prompt begin with copies of the state behind it.
-TEST(StateModel, ManyAnswersToOnePromptAreThoseOfSeeds) {
-  const auto model = StateModel();
+TEST_P(EveryStateModel, ManyAnswersToOnePromptAreThoseOfSeeds) {
+  const auto model = StateModel(GetParam());
   for (const int64_t tokens : {int64_t{0}, int64_t{96}}) {  // with little room some are read again
     EngineOptions options;
     options.cache_tokens = tokens;
@@ -143,9 +151,11 @@ TEST(StateModel, ManyAnswersToOnePromptAreThoseOfSeeds) {
 }
 
 /// The sum of log-probabilities of a beam is what reading all of it says.
-TEST(StateModel, BeamsHaveStatesOfTheirOwn) {
-  const auto model = StateModel();
-  Engine engine(model);
+TEST_P(EveryStateModel, BeamsHaveStatesOfTheirOwn) {
+  const auto model = StateModel(GetParam());
+  EngineOptions options;
+  options.cache_tokens = 256;
+  Engine engine(model, options);
   GenerateRequest request = StateRequest(3, 8);
   request.n = request.beams.width = 4;
   request.beams.length_penalty = 0;
@@ -167,11 +177,12 @@ TEST(StateModel, BeamsHaveStatesOfTheirOwn) {
   }
 }
 
-/// A model that fails between its two layers at the thirteenth token of a sequence.
-std::shared_ptr<const LanguageModel> ModelOfFewTokens() {
+/// A model that fails behind its first layer where a sequence has more tokens than that.
+std::shared_ptr<const LanguageModel> ModelOfFewTokens(const std::string& name = "mamba2",
+                                                      int64_t tokens = 12) {
   const testing::TemporaryFolder folder;
   const auto param = folder / "m.pnnx.param", bin = folder / "m.pnnx.bin";
-  ConvertLanguageModel(kStateModels / "mamba2", param, bin, {.weights = "f32"});
+  ConvertLanguageModel(kStateModels / name, param, bin, {.weights = "f32"});
   Graph graph = ReadPnnx(param, bin);
   const auto at = [&](int op) -> Operator& { return graph.operators[static_cast<size_t>(op)]; };
   const int x = at(graph.FindOperator("model.layers.0.mixer.out_proj")).outputs[0];
@@ -179,9 +190,9 @@ std::shared_ptr<const LanguageModel> ModelOfFewTokens() {
   Operator table;
   table.type = "oort.QuantizedEmbedding";
   table.name = "places";
-  table.params["num_embeddings"] = Parameter("12");
+  table.params["num_embeddings"] = Parameter(std::to_string(tokens));
   table.params["embedding_dim"] = Parameter("32");
-  table.attributes["weight"] = Tensor::Zeros(DType::kF32, {12, 32});
+  table.attributes["weight"] = Tensor::Zeros(DType::kF32, {tokens, 32});
   const int places = graph.AddOperand("places");
   table.inputs = {positions};
   table.outputs = {places};
@@ -201,8 +212,8 @@ std::shared_ptr<const LanguageModel> ModelOfFewTokens() {
 }
 
 /// A step that fails in the middle has changed the first layer's state of all its sequences.
-TEST(StateModel, AStepThatFailsHarmsNoOtherRequest) {
-  const auto model = ModelOfFewTokens();
+TEST_P(EveryStateModel, AStepThatFailsHarmsNoOtherRequest) {
+  const auto model = ModelOfFewTokens(GetParam());
   const auto request = [](std::vector<int32_t> prompt, int64_t tokens) {
     GenerateRequest made;
     made.prompt = std::move(prompt);
@@ -222,6 +233,25 @@ TEST(StateModel, AStepThatFailsHarmsNoOtherRequest) {
   EXPECT_THROW(engine.Take(bad), Error);
 }
 
+/// Answers that begin with the same blocks are each read again, to blocks of their own.
+TEST_P(EveryStateModel, AStepThatFailsHarmsNoAnswersOfOnePrompt) {
+  const auto model = ModelOfFewTokens(GetParam(), 40);
+  GenerateRequest request = StateRequest(3, 15, 1.5f);
+  for (int32_t i = 0; i < 4; ++i) request.prompt.push_back(i);
+  ASSERT_GT(std::ssize(request.prompt), KvCache::kBlockTokens);
+  request.n = 3;
+  const std::vector<GeneratedAnswer> alone = AllAnswers(Engine(model).Generate(request));
+  GenerateRequest too_long = StateRequest(4, 60);
+  too_long.prompt.assign(30, 7);
+  Engine engine(model);
+  const int64_t good = engine.Submit(request), bad = engine.Submit(too_long);
+  StepUntilIdle(engine);
+  EXPECT_THROW(engine.Take(bad), Error);
+  const std::vector<GeneratedAnswer> answers = AllAnswers(engine.Take(good).value());
+  ASSERT_EQ(answers.size(), alone.size());
+  for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(answers[i].tokens, alone[i].tokens) << i;
+}
+
 TEST(StateModel, AStateIsLostWithTheStepThatFailed) {
   const auto model = ModelOfFewTokens();
   DecoderRunner runner(model, KvType::kF32, 64, 1);
@@ -237,8 +267,8 @@ TEST(StateModel, AStateIsLostWithTheStepThatFailed) {
 }
 
 /// Where logits are drawn on a device, steps come in two parts, and none runs ahead.
-TEST(StateModel, TokensDrawnOnADeviceAreThoseOfTheHost) {
-  const auto model = StateModel();
+TEST_P(EveryStateModel, TokensDrawnOnADeviceAreThoseOfTheHost) {
+  const auto model = StateModel(GetParam());
   std::vector<GenerateRequest> requests;
   for (int32_t i = 0; i < 7; ++i) requests.push_back(StateRequest(i, 12, 0.9f));
   requests[1].sampling.logit_bias = {{4, 3.0f}};
@@ -255,6 +285,7 @@ TEST(StateModel, TokensDrawnOnADeviceAreThoseOfTheHost) {
     SCOPED_TRACE(running);
     EngineOptions options;
     options.most_running = running;
+    options.cache_tokens = 1024;
     const HostDrawing drawing;
     Engine engine(model, options);
     std::vector<int64_t> ids;
@@ -290,14 +321,34 @@ TEST(StateModel, StepsDoNotContinueOthers) {
   ExpectThrows([&] { runner.Step({items, 1}); }, ErrorCode::kInternal, "read again");
 }
 
-TEST(StateModel, ConvertedModelsKeepStatesToo) {
+TEST_P(EveryStateModel, IsTheSameConverted) {
   const testing::TemporaryFolder folder;
-  ConvertLanguageModel(kStateModels / "mamba2.gguf", folder / "m.pnnx.param", folder / "m.pnnx.bin",
-                       {});
+  const auto model = StateModel(GetParam());
+  ConvertLanguageModel(kStateModels / (std::string(GetParam()) + ".gguf"), folder / "m.pnnx.param",
+                       folder / "m.pnnx.bin", {});
   const auto converted = LanguageModel::Load(folder / "m.pnnx.param", {.exact = true});
-  EXPECT_EQ(converted->state_shape(), StateModel()->state_shape());
+  EXPECT_EQ(converted->state_shape(), model->state_shape());
+  EXPECT_EQ(converted->kv_shape(KvType::kF32).layers, model->kv_shape(KvType::kF32).layers);
   EXPECT_EQ(Engine(converted).Generate(StateRequest(2)).tokens,
-            Engine(StateModel()).Generate(StateRequest(2)).tokens);
+            Engine(model).Generate(StateRequest(2)).tokens);
+}
+
+/// Weights of fewer bits, and activations in 16 bits, answer the same side by side, too.
+TEST_P(EveryStateModel, RoundedWeightsAnswerAsAlone) {
+  LanguageModelOptions options;
+  options.weights = "int8";
+  const auto model = LanguageModel::Load(kStateModels / GetParam(), options);
+  EngineOptions deterministic;
+  deterministic.deterministic = true;
+  Engine engine(model, deterministic);
+  std::vector<int64_t> ids;
+  for (int32_t i = 0; i < 5; ++i) ids.push_back(engine.Submit(StateRequest(i)));
+  StepUntilIdle(engine);
+  for (int32_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(engine.Take(ids[static_cast<size_t>(i)])->tokens,
+              Engine(model, deterministic).Generate(StateRequest(i)).tokens)
+        << i;
+  }
 }
 
 /// As many sequences run as there is room for their states.
@@ -316,8 +367,33 @@ TEST(StateModel, AMemoryLimitSaysHowManyStatesThereAre) {
   ExpectThrows([&] { Engine refused(model, options); }, ErrorCode::kLimit, "state of a sequence");
 }
 
-TEST(StateModel, WhatNeedsKeysAndValuesIsRefused) {
-  const auto model = StateModel();
+/// States and blocks share what weights leave.
+TEST(StateModel, AMemoryLimitHasRoomForStatesAndBlocks) {
+  const auto model = StateModel("granitemoehybrid");
+  EngineOptions options;
+  options.threads = 1;
+  const MemoryNeeds needs = NeedsOf(*model, options);
+  const size_t state = model->info().state_bytes;
+  options.memory_limit = needs.fixed() + 6 * state + 1000;
+  Engine engine(model, options);
+  for (int32_t i = 0; i < 6; ++i) engine.Submit(StateRequest(i));
+  int64_t most = 0;
+  while (engine.Step()) most = std::max(most, engine.stats().running);
+  EXPECT_EQ(most, 3);
+  const auto blocks = static_cast<size_t>(CacheTokens(*model, options) / KvCache::kBlockTokens);
+  EngineOptions fitting = options;
+  fitting.most_running = 3;
+  EXPECT_LE(NeedsOf(*model, fitting).fixed() + 3 * state + blocks * needs.block,
+            options.memory_limit);
+  EXPECT_GE(blocks, (3 * state + 1000) / needs.block);
+  options.memory_limit = needs.fixed() + state + needs.block - 1;
+  ExpectThrows([&] { Engine refused(model, options); }, ErrorCode::kLimit, "state of a sequence");
+  options.memory_limit += 1;
+  EXPECT_GE(CacheTokens(*model, options), KvCache::kBlockTokens);
+}
+
+TEST_P(EveryStateModel, WhatTakesTokensBackIsRefused) {
+  const auto model = StateModel(GetParam());
   EngineOptions options;
   options.draft.source = DraftOptions::kNgram;
   ExpectThrows([&] { Engine refused(model, options); }, ErrorCode::kUnsupported, "guessing");

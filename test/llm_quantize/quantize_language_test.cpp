@@ -253,7 +253,7 @@ TEST(QuantizeLanguage, SaysWhatIsWrong) {
   expect(options, bad, "q4_0 has its own", model, out);
   expect(TinyOptions(Method::kSearch, "q4_0"), ErrorCode::kUnsupported,
          "written of a GGUF or of a folder", kTinyModels / "llama2c_v0.bin", out);
-  for (const char* other : {"mixtral", "mamba2", "gemma3n_text"}) {
+  for (const char* other : {"mixtral", "mamba2", "bamba", "gemma3n_text"}) {
     expect(TinyOptions(Method::kSearch, "int4"), ErrorCode::kUnsupported, "layers with a state",
            kTinyModels / other, folder / "out.pnnx.param");
   }
