@@ -1,28 +1,21 @@
 // SPDX-License-Identifier: MIT
-// config.json of all kinds, and folders that are traps.
+// config.json of all kinds.
 #include <gtest/gtest.h>
-#include <cstring>
 
 #include <cmath>
+#include <string>
 
 #include "kit/errors.h"
 #include "kit/files.h"
 #include "kit/paths.h"
-#include "parser/checkpoint/checkpoint.h"
-#include "parser/checkpoint/tokenizer_source.h"
 #include "parser/huggingface/config.h"
 
 namespace oort {
 namespace {
 
-namespace fs = std::filesystem;
 using json::Json;
 using testing::ExpectThrows;
 using testing::FileBytes;
-using testing::TemporaryFolder;
-using testing::WriteFile;
-
-const fs::path kHubModels = TestData() / "checkpoints";
 
 void ExpectNumbers(const std::vector<float>& got, const Json& want) {
   ASSERT_EQ(got.size(), want.size());
@@ -34,7 +27,7 @@ void ExpectNumbers(const std::vector<float>& got, const Json& want) {
 
 /// configs.json is made by make_configs.py: the answers are those of transformers.
 TEST(HuggingFaceConfig, ReadsWhatTransformersReads) {
-  const Json cases = json::Parse(FileBytes(kHubModels / "configs.json"), "configs");
+  const Json cases = json::Parse(FileBytes(TestData() / "checkpoints" / "configs.json"), "configs");
   EXPECT_GT(cases.size(), 20u);
   for (const Json& item : cases) {
     SCOPED_TRACE(item["name"].get<std::string>());
@@ -419,27 +412,6 @@ TEST(HuggingFaceConfig, NumbersMakeSense) {
   ExpectThrows([] { ReadDecoderConfig(std::string(100000, '[')); }, ErrorCode::kInvalidModel,
                "nested too deeply");
 }
-
-/// A copy of a tiny model that tests may spoil.
-class HubFolder {
- public:
-  explicit HubFolder(const std::string& model = "llama") {
-    for (const auto& entry : fs::directory_iterator(kHubModels / model)) {
-      fs::copy_file(entry.path(), path() / entry.path().filename());
-    }
-  }
-  const fs::path& path() const { return folder_.path(); }
-  std::unique_ptr<Checkpoint> Open() const { return Checkpoint::Open(path()); }
-  void Write(const std::string& name, const std::string& bytes) const {
-    WriteFile(path() / name, bytes);
-  }
-  void ExpectProblem(std::string_view message, ErrorCode code = ErrorCode::kInvalidModel) const {
-    ExpectThrows([&] { Open(); }, code, message);
-  }
-
- private:
-  TemporaryFolder folder_;
-};
 
 }  // namespace
 }  // namespace oort

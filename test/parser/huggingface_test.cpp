@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// config.json of all kinds, and folders that are traps.
+// Folders of models, and folders that are traps.
 #include <gtest/gtest.h>
-#include <cstring>
 
-#include <cmath>
+#include <cstring>
+#include <filesystem>
 
 #include "kit/errors.h"
 #include "kit/files.h"
@@ -24,13 +24,26 @@ using testing::WriteFile;
 
 const fs::path kHubModels = TestData() / "checkpoints";
 
-void ExpectNumbers(const std::vector<float>& got, const Json& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    const double number = want[i].get<double>();
-    EXPECT_NEAR(got[i], number, 3e-7 * number) << i;
+/// A copy of a tiny model that tests may spoil.
+class HubFolder {
+ public:
+  explicit HubFolder(const std::string& model = "llama") {
+    for (const auto& entry : fs::directory_iterator(kHubModels / model)) {
+      fs::copy_file(entry.path(), path() / entry.path().filename());
+    }
   }
-}
+  const fs::path& path() const { return folder_.path(); }
+  std::unique_ptr<Checkpoint> Open() const { return Checkpoint::Open(path()); }
+  void Write(const std::string& name, const std::string& bytes) const {
+    WriteFile(path() / name, bytes);
+  }
+  void ExpectProblem(std::string_view message, ErrorCode code = ErrorCode::kInvalidModel) const {
+    ExpectThrows([&] { Open(); }, code, message);
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
 
 TEST(HuggingFace, FindsTokenizerAndTemplates) {
   const HubFolder folder;
