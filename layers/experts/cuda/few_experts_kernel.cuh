@@ -115,8 +115,7 @@ __device__ __forceinline__ void StoreFew(const ExpertProduct& p, int expert, int
     if (!p.gated) {
       StoreResult(p, expert, column, at, sum);
     } else if (column < SplitColumns(p.rows)) {
-      StoreHidden(p, expert, column, at.place, FactorOf(p, at.pair), sum,
-                  SumParts<kTiles>(sums, strip, row, r + 8));
+      StoreHidden(p, expert, column, at, sum, SumParts<kTiles>(sums, strip, row, r + 8));
     }
   }
 }

@@ -122,9 +122,7 @@ struct ManyTile {
           const TilePair at{first_place + row, pairs[row]};
           const float first = sums[i][tile][k], second = sums[i][tile][2 + k];
           if (p.gated) {
-            if (hidden < SplitColumns(p.rows)) {
-              StoreHidden(p, expert, hidden, at.place, FactorOf(p, at.pair), first, second);
-            }
+            if (hidden < SplitColumns(p.rows)) StoreHidden(p, expert, hidden, at, first, second);
           } else if (real) {
             StoreResult(p, expert, column, at, first);
             StoreResult(p, expert, column + 8, at, second);
