@@ -16,14 +16,14 @@
 namespace oort::cuda::experts {
 
 /// A kernel that declares shared memory itself has to ask where both kinds together are much;
-/// Launch asks for one kind alone.
+/// Launch asks for one kind alone. `most`: the dynamic memory of its largest launch, which all of
+/// them ask for, as threads may launch it at the same time.
 template <typename... P>
-void AllowShared(void (*kernel)(P...), size_t dynamic, size_t declared) {
-  if (dynamic > kPlainSharedBytes || dynamic + declared <= kPlainSharedBytes) return;
-  Check(
-      cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(dynamic)),
-      "asking for shared memory");
+void AllowShared(void (*kernel)(P...), size_t dynamic, size_t declared, size_t most) {
+  if (dynamic > kPlainSharedBytes || most + declared <= kPlainSharedBytes) return;
+  Check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(most)),
+        "asking for shared memory");
 }
 
 // ---- Formats -----------------------------------------------------------------------------------

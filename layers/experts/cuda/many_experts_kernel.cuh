@@ -188,7 +188,7 @@ void LaunchMany(const Stream& stream, const ExpertProduct& p) {
       {(p.tokens + kManyRows - 1) / kManyRows, 2 * mean, kMostBlocks / std::max(1, p.held)}));
   const Grid grid{dim3(BlocksFor(strips, kManyStrips), static_cast<unsigned>(p.held * tiles)),
                   dim3(kManyThreads), static_cast<size_t>(ManySharedBytes(p)), true};
-  AllowShared(ManyExpertsKernel<K, kPlanes>, grid.shared, 2 * kManyRows * sizeof(int));
+  AllowShared(ManyExpertsKernel<K, kPlanes>, grid.shared, 2 * kManyRows * sizeof(int), grid.shared);
   LaunchBetween(stream, grid, ManyExpertsKernel<K, kPlanes>, p, tiles);
 }
 
