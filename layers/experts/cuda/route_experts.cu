@@ -223,6 +223,27 @@ __device__ void CollectPairs(const RoutingStep& s, const int* experts, int* coun
   }
 }
 
+/// The same for one token: its experts are in order, and none comes twice.
+__device__ void CollectPairsOfToken(const RoutingStep& s, const int* experts) {
+  const int held = static_cast<int>(s.held), used = static_cast<int>(s.rule.used);
+  const auto before = [&](int expert) {
+    int count = 0;
+#pragma unroll 8
+    for (int i = 0; i < used; ++i) count += experts[i] < expert ? 1 : 0;
+    return count;
+  };
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int e = thread; e <= held; e += kRouteThreads) {
+    const int start = before(e);
+    s.pairs.starts[e] = start;
+    if (e == held) s.pairs.in_use[held] = start;
+  }
+  if (thread >= used || experts[thread] >= held) return;
+  const int expert = experts[thread], place = before(expert);
+  s.pairs.order[place] = thread;
+  s.pairs.in_use[place] = expert;
+}
+
 /// A block splits a row of x.
 __device__ void SplitRow(const RoutingStep& s, int64_t row) {
   const float* const from = s.x + row * s.columns;
@@ -267,6 +288,7 @@ __global__ void __launch_bounds__(kRouteThreads, 1)
   }
   if (experts == nullptr) return;
   __syncthreads();
+  if (s.tokens == 1) return CollectPairsOfToken(s, experts);
   CollectPairs(s, experts, counts);
 }
 
