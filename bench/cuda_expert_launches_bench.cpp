@@ -15,8 +15,9 @@
 #include "cuda/memory.h"
 #include "cuda/roofs.h"
 #include "cuda/stream.h"
-#include "layers/experts/cuda/direct_experts.h"
+#include "layers/experts/cuda/expert_products.h"
 #include "layers/experts/cuda/mixture_scratch.h"
+#include "layers/experts/cuda/route_experts.h"
 #include "layers/experts/expert_routing.h"
 #include "layers/quantized_linear/cuda/device_matrix.h"
 #include "layers/quantized_linear/stored_weight.h"
@@ -62,58 +63,61 @@ class LayerCalls {
     const cuda::RoutedPairs pairs = {
         numbers(layout.experts), reinterpret_cast<float*>(scratch + layout.weights),
         numbers(layout.order), numbers(layout.starts), numbers(layout.in_use)};
-    cuda::RoutingStep& step = calls_.step;
-    step.rule.experts = step.held = shape.experts;
-    step.rule.used = shape.used;
-    step.rule.normalized = true;
-    step.logits = logits.data<float>();
-    step.x = x.data<float>();
-    step.tokens = x.dim(0);
-    step.columns = shape.hidden;
-    step.pairs = pairs;
-    step.split_x = scratch + layout.x;
-    step.planes = cuda::kFastPlanes;
+    step_.rule.experts = step_.held = shape.experts;
+    step_.rule.used = shape.used;
+    step_.rule.normalized = true;
+    step_.logits = logits.data<float>();
+    step_.x = x.data<float>();
+    step_.tokens = x.dim(0);
+    step_.columns = shape.hidden;
+    step_.pairs = pairs;
+    step_.split_x = scratch + layout.x;
+    step_.planes = cuda::kFastPlanes;
     const auto product = [&](const cuda::DeviceMatrix& matrix, int64_t rows) {
       cuda::ExpertProduct made;
       made.weights = matrix.weights();
       made.strips = static_cast<int>(made.weights.strips / shape.experts);
       made.planes = cuda::kFastPlanes;
-      made.tokens = step.tokens;
+      made.tokens = step_.tokens;
       made.used = static_cast<int>(shape.used);
       made.held = static_cast<int>(shape.experts);
       made.pairs = pairs;
       made.rows = static_cast<int>(rows);
       return made;
     };
-    calls_.up = product(*weights.up, shape.intermediate);
-    calls_.up.x = step.split_x;
-    calls_.up.gated = true;
-    calls_.up.activation = Activation::kSilu;
-    calls_.up.hidden = scratch + layout.hidden;
-    calls_.down = product(*weights.down, shape.hidden);
-    calls_.down.x = calls_.up.hidden;
-    calls_.down.y = reinterpret_cast<float*>(scratch + layout.rows);
-    calls_.sum.rows = calls_.down.y;
-    calls_.sum.addend = x.data<float>();
-    calls_.sum.out = out.data<float>();
-    calls_.sum.tokens = step.tokens;
-    calls_.sum.width = shape.hidden;
-    calls_.sum.used = calls_.down.used;
-    calls_.sum.held = calls_.down.held;
-    calls_.sum.pairs = pairs;
+    up_ = product(*weights.up, shape.intermediate);
+    up_.x = step_.split_x;
+    up_.gated = true;
+    up_.activation = Activation::kSilu;
+    up_.hidden = scratch + layout.hidden;
+    down_ = product(*weights.down, shape.hidden);
+    down_.x = up_.hidden;
+    down_.y = reinterpret_cast<float*>(scratch + layout.rows);
+    sum_.rows = down_.y;
+    sum_.addend = x.data<float>();
+    sum_.out = out.data<float>();
+    sum_.tokens = step_.tokens;
+    sum_.width = shape.hidden;
+    sum_.used = down_.used;
+    sum_.held = down_.held;
+    sum_.pairs = pairs;
   }
 
-  const cuda::DirectMixture& calls() const { return calls_; }
-
-  void Grouped(const cuda::Stream& stream) const {
-    cuda::RouteExperts(stream, calls_.step);
-    cuda::RunExperts(stream, calls_.up);
-    cuda::RunExperts(stream, calls_.down);
-    cuda::SumExperts(stream, calls_.sum);
+  void Route(const cuda::Stream& stream) const { cuda::RouteExperts(stream, step_); }
+  void GateAndUp(const cuda::Stream& stream) const { cuda::RunExperts(stream, up_); }
+  void Down(const cuda::Stream& stream) const { cuda::RunExperts(stream, down_); }
+  void Sum(const cuda::Stream& stream) const { cuda::SumExperts(stream, sum_); }
+  void All(const cuda::Stream& stream) const {
+    Route(stream);
+    GateAndUp(stream);
+    Down(stream);
+    Sum(stream);
   }
 
  private:
-  cuda::DirectMixture calls_;
+  cuda::RoutingStep step_;
+  cuda::ExpertProduct up_, down_;
+  cuda::ExpertSum sum_;
 };
 
 /// Seconds of a call of each layer: the best of several chains.
@@ -184,7 +188,7 @@ void Run(const std::vector<std::string>& arguments) {
         scratch.push_back(
             cuda::DeviceTensor(DType::kU8, {static_cast<int64_t>(layout.total)}, device));
         layers.emplace_back(shape, own, logits.back(), x, out, scratch.back().raw());
-        layers.back().Grouped(stream);  // what launches alone read
+        layers.back().All(stream);  // what launches alone read
       }
     }
     in_use /= static_cast<double>(layers.size());
@@ -196,18 +200,11 @@ void Run(const std::vector<std::string>& arguments) {
       std::printf("\n");
     };
     const double up = in_use * up_bytes, down = in_use * down_bytes;
-    report("route", 0, [&](const LayerCalls& l) { cuda::RouteExperts(stream, l.calls().step); });
-    report("gate and up", up, [&](const LayerCalls& l) { cuda::RunExperts(stream, l.calls().up); });
-    report("down", down, [&](const LayerCalls& l) { cuda::RunExperts(stream, l.calls().down); });
-    report("sum", 0, [&](const LayerCalls& l) { cuda::SumExperts(stream, l.calls().sum); });
-    report("all four", up + down, [&](const LayerCalls& l) { l.Grouped(stream); });
-    if (!cuda::TakesDirectExperts(layers[0].calls(), 0)) continue;
-    report("direct up", up,
-           [&](const LayerCalls& l) { cuda::LaunchDirectExperts(stream, l.calls(), true); });
-    report("direct down", down,
-           [&](const LayerCalls& l) { cuda::LaunchDirectExperts(stream, l.calls(), false); });
-    report("direct both", up + down,
-           [&](const LayerCalls& l) { cuda::RunDirectExperts(stream, l.calls()); });
+    report("route", 0, [&](const LayerCalls& layer) { layer.Route(stream); });
+    report("gate and up", up, [&](const LayerCalls& layer) { layer.GateAndUp(stream); });
+    report("down", down, [&](const LayerCalls& layer) { layer.Down(stream); });
+    report("sum", 0, [&](const LayerCalls& layer) { layer.Sum(stream); });
+    report("all four", up + down, [&](const LayerCalls& layer) { layer.All(stream); });
   }
 }
 

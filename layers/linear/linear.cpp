@@ -102,7 +102,11 @@ class FusedLinear final : public Linear {
         rank_(init.Int("rank")),
         attributes_(init.op().attributes),
         parts_(init, LinearAndEpilogue(init)) {
-    if (weight_packed()) attributes_.erase("weight");
+    // The parts of products in 64 bits need more of a weight than its packed form has.
+    const auto weight = attributes_.find("weight");
+    if (weight_packed() && weight != attributes_.end() && weight->second.dtype() != DType::kF64) {
+      attributes_.erase(weight);
+    }
   }
 
   std::vector<Value> Infer(const Args& args) const override {
@@ -141,7 +145,11 @@ class FusedLinear final : public Linear {
   const Layer& Parts(const Args& args) const {
     return parts_.Get([&] {
       std::map<std::string, Tensor> attributes = attributes_;
-      if (weight_packed()) attributes.emplace("weight", UnpackWeight(weight_.shape(args)));
+      // The parts find it by the dtype that calls give it, which is the file's.
+      if (attributes.count("weight") == 0 && weight_packed()) {
+        const Tensor& given = args.tensor(weight_.arg());
+        attributes.emplace("weight", UnpackWeight(given.shape()).To(given.dtype()));
+      }
       return attributes;
     });
   }
@@ -149,7 +157,7 @@ class FusedLinear final : public Linear {
   int addend_;
   ActivationSpec activation_;
   int64_t rank_;                              // that the input must have; 0 for any
-  std::map<std::string, Tensor> attributes_;  // without a weight that is packed
+  std::map<std::string, Tensor> attributes_;  // without a weight that unpacks
   Fallback parts_;
 };
 

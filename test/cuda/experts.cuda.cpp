@@ -385,8 +385,7 @@ TEST(CudaExperts, RowsAreAsAlone) {
   }
 }
 
-/// Steps of few tokens have kernels of their own, whose blocks may have one task or several, and
-/// whose warps may have no column at all.
+/// Steps of few tokens have kernels of one tile of rows, those of more have four.
 TEST(CudaExperts, FewTokensHaveTheBitsOfMany) {
   OORT_SKIP_WITHOUT_GPU();
   for (const WeightFormat format :

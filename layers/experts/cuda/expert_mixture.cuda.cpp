@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "cuda/memory.h"
-#include "layers/experts/cuda/direct_experts.h"
 #include "layers/experts/cuda/expert_products.h"
 #include "layers/experts/cuda/mixture_scratch.h"
 #include "layers/experts/expert_mixture_spec.h"
@@ -17,7 +16,7 @@ namespace oort {
 namespace {
 
 /// Routes tokens, multiplies by the experts that they go to, and sums up: a launch each, of a shape
-/// that the number of tokens gives. Few tokens take two launches (direct_experts.h).
+/// that the number of tokens gives.
 class CudaExpertMixture final : public Layer {
  public:
   explicit CudaExpertMixture(const LayerInit& init)
@@ -152,6 +151,7 @@ class CudaExpertMixture final : public Layer {
     step.pairs = pairs;
     step.split_x = scratch + layout.x;
     step.planes = planes_;
+    cuda::RouteExperts(stream, step);
 
     cuda::ExpertProduct up = ProductOf(*up_, pairs, tokens);
     up.x = step.split_x;
@@ -163,12 +163,14 @@ class CudaExpertMixture final : public Layer {
     up.limit = spec_.limit();
     up.activation = spec_.epilogue().activation().kind;
     up.hidden = scratch + layout.hidden;
+    cuda::RunExperts(stream, up);
 
     cuda::ExpertProduct down = ProductOf(*down_, pairs, tokens);
     down.x = up.hidden;
     down.rows = static_cast<int>(spec_.hidden());
     down.bias = BiasOf(kDownPart);
     down.y = reinterpret_cast<float*>(scratch + layout.rows);
+    cuda::RunExperts(stream, down);
 
     cuda::ExpertSum sum;
     sum.rows = down.y;
@@ -182,14 +184,6 @@ class CudaExpertMixture final : public Layer {
     sum.held = down.held;
     sum.weighted = !step.rule.scales_inputs;
     sum.pairs = pairs;
-
-    const cuda::DirectMixture direct{step, up, down, sum};
-    if (cuda::TakesDirectExperts(direct, device_.index)) {
-      return cuda::RunDirectExperts(stream, direct);
-    }
-    cuda::RouteExperts(stream, step);
-    cuda::RunExperts(stream, up);
-    cuda::RunExperts(stream, down);
     cuda::SumExperts(stream, sum);
   }
 

@@ -16,14 +16,14 @@
 namespace oort::cuda::experts {
 
 /// A kernel that declares shared memory itself has to ask where both kinds together are much;
-/// Launch asks for one kind alone.
+/// Launch asks for one kind alone. `most`: the dynamic memory of its largest launch, which all of
+/// them ask for, as threads may launch it at the same time.
 template <typename... P>
-void AllowShared(void (*kernel)(P...), size_t dynamic, size_t declared) {
-  if (dynamic > kPlainSharedBytes || dynamic + declared <= kPlainSharedBytes) return;
-  Check(
-      cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(dynamic)),
-      "asking for shared memory");
+void AllowShared(void (*kernel)(P...), size_t dynamic, size_t declared, size_t most) {
+  if (dynamic > kPlainSharedBytes || most + declared <= kPlainSharedBytes) return;
+  Check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(most)),
+        "asking for shared memory");
 }
 
 // ---- Formats -----------------------------------------------------------------------------------
@@ -187,24 +187,20 @@ struct TilePair {
   int pair;
 };
 
-/// What x is meant times.
-__device__ __forceinline__ float FactorOf(const ExpertProduct& p, int pair) {
-  return p.scales_inputs ? p.pairs.weights[pair] : 1.0f;
-}
-
-/// A number of the gate and of up in column `column` of hidden row `place`; zeros fill the row. A
-/// call: written out for each number of a lane it would take long to compile.
+/// A number of the gate and of up in column `column` of the hidden row; zeros fill the row. A call:
+/// written out for each number of a lane it would take long to compile.
 __device__ __noinline__ inline void StoreHidden(const ExpertProduct& p, int expert, int column,
-                                                int place, float factor, float gate, float up) {
+                                                const TilePair& at, float gate, float up) {
   float value = 0;
   if (column < p.rows) {
+    const float factor = p.scales_inputs ? p.pairs.weights[at.pair] : 1.0f;
     const int64_t row = int64_t{expert} * p.rows + column;
     gate = fmaf(gate, factor, p.bias != nullptr ? p.bias[row] : 0.0f);
     up = fmaf(up, factor, p.up_bias != nullptr ? p.up_bias[row] : 0.0f);
     value = Gate(p, gate, up);
   }
   auto* const to =
-      static_cast<__nv_bfloat16*>(p.hidden) + place * SplitRowElements(p.rows, p.planes);
+      static_cast<__nv_bfloat16*>(p.hidden) + at.place * SplitRowElements(p.rows, p.planes);
   for (int plane = 0; plane < p.planes; ++plane) {
     to[SplitPlace(column, plane, p.planes)] = TakePart(value);
   }

@@ -18,7 +18,7 @@
 namespace oort::cuda::experts {
 
 constexpr int kFewStrips = 2, kSplits = 4;  // of a block, and of the columns
-constexpr int kFewThreads = kFewStrips * kSplits * 32;
+constexpr int kFewWarps = kFewStrips * kSplits, kFewThreads = kFewWarps * 32;
 
 /// The ring of a warp: steps of its part of a strip.
 template <typename K>
@@ -90,7 +90,7 @@ __device__ __forceinline__ void MultiplyStrip(const StripRing<K>& ring,
 
 /// (warps, rows of x of a tile, rows of a strip).
 template <int kTiles>
-using FewSums = float[kFewStrips * kSplits][kTiles * 8][kStripRows];
+using FewSums = float[kFewWarps][kTiles * 8][kStripRows];
 
 /// What the parts of the columns add up to.
 template <int kTiles>
@@ -115,15 +115,23 @@ __device__ __forceinline__ void StoreFew(const ExpertProduct& p, int expert, int
     if (!p.gated) {
       StoreResult(p, expert, column, at, sum);
     } else if (column < SplitColumns(p.rows)) {
-      StoreHidden(p, expert, column, at.place, FactorOf(p, at.pair), sum,
-                  SumParts<kTiles>(sums, strip, row, r + 8));
+      StoreHidden(p, expert, column, at, sum, SumParts<kTiles>(sums, strip, row, r + 8));
     }
   }
 }
 
+/// Thread blocks that a multiprocessor has at once. For one token the down products of a model with
+/// 2048 hidden numbers and eight experts are 512 blocks: four each on 128 multiprocessors, so that
+/// none is left over.
+constexpr int FewBlocks(int planes, int tiles) {
+  if (tiles > 1) return 2;
+  return planes == kFastPlanes ? 4 : 3;
+}
+
+/// `stages`: of a ring, that it has room for.
 template <typename K, int kPlanes, int kTiles>
-__global__ void __launch_bounds__(kFewThreads, kTiles == 1 ? 3 : 2)
-    FewExpertsKernel(const __grid_constant__ ExpertProduct p) {
+__global__ void __launch_bounds__(kFewThreads, FewBlocks(kPlanes, kTiles))
+    FewExpertsKernel(const __grid_constant__ ExpertProduct p, int stages) {
   extern __shared__ __align__(16) unsigned char few_shared[];
   __shared__ FewSums<kTiles> parts;
   __shared__ int pairs[kTiles * 8];
@@ -145,7 +153,7 @@ __global__ void __launch_bounds__(kFewThreads, kTiles == 1 ? 3 : 2)
   const int steps = in_use && strip < p.strips ? p.weights.steps : 0;
   const int step_bytes = StepBytes(p.weights);
   const StripRing<K> ring{p.weights,
-                          SharedAddress(few_shared) + warp * K::kStages * step_bytes,
+                          SharedAddress(few_shared) + warp * stages * step_bytes,
                           step_bytes,
                           steps * split / kSplits,
                           steps * (split + 1) / kSplits,
@@ -192,17 +200,29 @@ inline int FewTilesFor(const ExpertProduct& p) {
   return p.tokens <= kTile || mean * 2 <= kTile ? 1 : 4;
 }
 
+/// Stages of a warp's ring: no more than it has steps, where that is so little that Launch does not
+/// ask for it (AllowShared).
+template <typename K>
+int RingStages(const DeviceWeights& w) {
+  const int steps = std::max(1, (w.steps + kSplits - 1) / kSplits);
+  const bool plain = static_cast<size_t>(kFewWarps * steps * StepBytes(w)) <= kPlainSharedBytes;
+  return plain ? std::min(steps, K::kStages) : K::kStages;
+}
+
 template <typename K, int kPlanes, int kTiles>
 void LaunchFew(const Stream& stream, const ExpertProduct& p) {
   // Zeros fill hidden rows: whole steps of the weights behind.
   const int64_t strips = p.gated ? SplitColumns(p.rows) / (kStripRows / 2) : int64_t{p.strips};
   const int64_t experts = std::min<int64_t>(p.held, p.tokens * p.used);
-  const Grid grid{
-      dim3(BlocksFor(strips, kFewStrips), static_cast<unsigned>(experts)), dim3(kFewThreads),
-      static_cast<size_t>(kFewStrips * kSplits * K::kStages * StepBytes(p.weights)), true};
+  const int stages = RingStages<K>(p.weights);
+  const auto bytes = [&](int count) {
+    return static_cast<size_t>(kFewWarps * count * StepBytes(p.weights));
+  };
+  const Grid grid{dim3(BlocksFor(strips, kFewStrips), static_cast<unsigned>(experts)),
+                  dim3(kFewThreads), bytes(stages), true};
   AllowShared(FewExpertsKernel<K, kPlanes, kTiles>, grid.shared,
-              sizeof(FewSums<kTiles>) + kTiles * 8 * sizeof(int));
-  LaunchBetween(stream, grid, FewExpertsKernel<K, kPlanes, kTiles>, p);
+              sizeof(FewSums<kTiles>) + kTiles * 8 * sizeof(int), bytes(K::kStages));
+  LaunchBetween(stream, grid, FewExpertsKernel<K, kPlanes, kTiles>, p, stages);
 }
 
 template <typename K>

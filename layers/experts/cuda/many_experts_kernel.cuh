@@ -122,9 +122,7 @@ struct ManyTile {
           const TilePair at{first_place + row, pairs[row]};
           const float first = sums[i][tile][k], second = sums[i][tile][2 + k];
           if (p.gated) {
-            if (hidden < SplitColumns(p.rows)) {
-              StoreHidden(p, expert, hidden, at.place, FactorOf(p, at.pair), first, second);
-            }
+            if (hidden < SplitColumns(p.rows)) StoreHidden(p, expert, hidden, at, first, second);
           } else if (real) {
             StoreResult(p, expert, column, at, first);
             StoreResult(p, expert, column + 8, at, second);
@@ -190,7 +188,7 @@ void LaunchMany(const Stream& stream, const ExpertProduct& p) {
       {(p.tokens + kManyRows - 1) / kManyRows, 2 * mean, kMostBlocks / std::max(1, p.held)}));
   const Grid grid{dim3(BlocksFor(strips, kManyStrips), static_cast<unsigned>(p.held * tiles)),
                   dim3(kManyThreads), static_cast<size_t>(ManySharedBytes(p)), true};
-  AllowShared(ManyExpertsKernel<K, kPlanes>, grid.shared, 2 * kManyRows * sizeof(int));
+  AllowShared(ManyExpertsKernel<K, kPlanes>, grid.shared, 2 * kManyRows * sizeof(int), grid.shared);
   LaunchBetween(stream, grid, ManyExpertsKernel<K, kPlanes>, p, tiles);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "test/kit/every_float.h"
 
 namespace oort::testing {
@@ -195,6 +197,30 @@ TEST(FusedLinear, AddsAndActivates) {
         .Input(x)
         .Input(addend)
         .ExpectOutputs({expected.To(DType::kF32)}, {1e-4, 1e-4});
+  }
+}
+
+/// The weight that the layer has packed in f32 serves its parts, which have the dtype of the input.
+TEST(FusedLinear, TakesEveryFloat) {
+  const Tensor x = RandomTensor(DType::kF32, {2, 3, 33}, 1);
+  const Tensor weight = RandomTensor(DType::kF32, {5, 33}, 2);
+  const Tensor bias = RandomTensor(DType::kF32, {5}, 3);
+  for (const bool activates : {false, true}) {
+    ExpectEveryFloat(
+        [&](const Convert& convert) {
+          OperatorCase fused("oort.Linear");
+          fused.Attribute("weight", convert(weight)).Attribute("bias", convert(bias));
+          if (activates) fused.Param("activation", "relu");
+          return fused.Input(convert(x));
+        },
+        [&](const Convert& convert) -> std::vector<Tensor> {
+          Tensor y = Reference(convert(x), convert(weight), convert(bias)).To(DType::kF64);
+          double* const elements = y.data<double>();
+          for (int64_t i = 0; activates && i < y.elements(); ++i) {
+            elements[i] = std::max(elements[i], 0.0);
+          }
+          return {y};
+        });
   }
 }
 
