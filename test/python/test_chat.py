@@ -64,6 +64,14 @@ def test_a_template_without_tools_gets_a_message(storyteller):
         storyteller.chat([{"role": "user", "content": 1}], tools=[NOW])
 
 
+def test_calls_may_be_null(caller, storyteller):
+    said = {"role": "assistant", "content": "Hello", "tool_calls": None}  # as clients of OpenAI's API write it
+    assert "|assistant:Hello" in caller.format_chat([*HI, said])
+    result = {"role": "tool", "tool_call_id": "1", "content": "sunny"}
+    assert "|assistant:Hello|tool:sunny" in caller.format_chat([*HI, said, result], tools=[NOW])
+    assert "Hello" in storyteller.format_chat([*HI, said, *HI], tools=[NOW])
+
+
 def test_reasoning_is_told_apart(caller):
     begun = {"variables": {"think": True}, "max_tokens": 40, "ignore_end": True}
     answer = caller.chat(HI, **begun)
