@@ -36,6 +36,7 @@ class Stream:
     def __init__(self, stream: Any):
         self._stream = stream
         self._pieces: Deque[Piece] = collections.deque()
+        self._result: Optional[Result] = None
 
     def _take(self, seconds: float) -> bool:
         """Fetches what is there; False behind the last piece."""
@@ -116,7 +117,9 @@ class Stream:
 
     def result(self) -> Result:
         """The whole answer; waits for it."""
-        return Result._of(self._stream.result())
+        if self._result is None:  # calls get their ids there, which stay
+            self._result = Result._of(self._stream.result())
+        return self._result
 
     def cancel(self) -> None:
         """Ends the answer within a step; what came until then stays."""

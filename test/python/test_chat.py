@@ -88,6 +88,7 @@ def test_streams_tell_content_from_calls(caller):
     wanted = {"tools": [NOW], "tool_choice": "now", "max_tokens": 80}
     stream = caller.chat(HI, stream=True, **wanted)
     assert "".join(piece.content for piece in stream) == "" and stream.result().tool_calls[0].name == "now"
+    assert stream.result().tool_calls[0].id == stream.result().message()["tool_calls"][0]["id"]
 
     async def awaited():
         return await caller.chat(HI, stream=True, **wanted)
