@@ -11,7 +11,7 @@ from typing import (
 
 from . import _oort
 from ._answers import Piece, Result
-from ._encoders import Embedder
+from ._encoders import Embedder, Tokenizer
 from ._errors import InvalidArgument, Limit, Unsupported
 from ._network import PathLike
 from ._options import entries, pairs, refused
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 Prompt = Union[str, Sequence[int]]
 Message = Mapping[str, Any]
-Tokenizer = _oort.Tokenizer
 
 # Requests of a batch that the engine has at once: far more than run together, but it looks at each in every step.
 _MOST_UNDER_WAY = 4096
