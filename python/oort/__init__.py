@@ -15,11 +15,12 @@ from typing import List
 
 from . import _oort
 from ._answers import Piece, Result, Timings, ToolCall
+from ._encoders import Embedder, Reranker, Tokenizer
 from ._errors import (
     Cancelled, DeviceError, Error, InternalError, InvalidArgument, InvalidModel, IoError, Limit, NotFound, OutOfMemory,
     Problem, Unsupported,
 )  # fmt: skip
-from ._language import Embedder, LanguageModel, Reranker, Stream, Tokenizer
+from ._language import LanguageModel, Stream
 from ._network import Info, Network, Port, load
 from ._operator import Meta, register
 from ._profile import Profile, profile

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Language models: answers one by one, streamed, in batches and in tasks; embeddings; tokenizers."""
+"""Language models: answers one by one, streamed, in batches and in tasks."""
 import collections
 import numbers
 import os
@@ -11,6 +11,7 @@ from typing import (
 
 from . import _oort
 from ._answers import Piece, Result
+from ._encoders import Embedder, Tokenizer
 from ._errors import InvalidArgument, Limit, Unsupported
 from ._network import PathLike
 from ._options import entries, pairs, refused
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Prompt = Union[str, Sequence[int]]
 Message = Mapping[str, Any]
-Tokenizer = _oort.Tokenizer
 
 # Requests of a batch that the engine has at once: far more than run together, but it looks at each in every step.
 _MOST_UNDER_WAY = 4096
@@ -35,6 +35,7 @@ class Stream:
     def __init__(self, stream: Any):
         self._stream = stream
         self._pieces: Deque[Piece] = collections.deque()
+        self._result: Optional[Result] = None
 
     def _take(self, seconds: float) -> bool:
         """Fetches what is there; False behind the last piece."""
@@ -115,7 +116,9 @@ class Stream:
 
     def result(self) -> Result:
         """The whole answer; waits for it."""
-        return Result._of(self._stream.result())
+        if self._result is None:  # calls get their ids there, which stay
+            self._result = Result._of(self._stream.result())
+        return self._result
 
     def cancel(self) -> None:
         """Ends the answer within a step; what came until then stays."""
@@ -257,7 +260,7 @@ class LanguageModel:
         swap_bytes: Optional[int] = None,
     ):
         self.path = os.fspath(path)
-        self._embedder: Optional["Embedder"] = None
+        self._embedder: Optional[Embedder] = None
         self._loaded: Any = None
         options = {
             "device": device, "weights": weights, "group": group, "exact": exact, "threads": threads,
@@ -530,95 +533,3 @@ class LanguageModel:
             return f"<oort.LanguageModel encoder '{self.path}'>"
         info = self.info()
         return f"<oort.LanguageModel {info['family']}, {info['layers']} layers, on {info['device']}>"
-
-
-class Embedder:
-    """Texts to vectors, by an encoder: a folder of Hugging Face (BERT, RoBERTa, MPNet, DistilBERT, ModernBERT), or one
-    that tools/export-encoder.py wrote.
-
-    pooling     "auto" (as the folder says, else the mean), "mean" or "cls"
-    normalize   vectors of length 1
-    max_tokens  of a text, the rest is cut off; 0: as the folder says
-    """
-
-    def __init__(
-        self,
-        folder: PathLike,
-        *,
-        pooling: str = "auto",
-        normalize: bool = True,
-        max_tokens: int = 0,
-        threads: int = 0,
-        precision: str = "f32",
-        device: str = "cpu",
-    ):
-        self._embedder = _oort.Embedder(os.fspath(folder), {
-            "pooling": pooling, "normalize": normalize, "max_tokens": max_tokens, "threads": threads,
-            "precision": precision, "device": device,
-        })  # fmt: skip
-
-    def embed(self, texts: Union[str, Sequence[str]]) -> "numpy.ndarray":
-        """A row for each text; of one text its vector. Texts of similar length run together."""
-        vectors: "numpy.ndarray"
-        if isinstance(texts, str):
-            vectors, _, _ = self._embedder.embed([texts])
-            vector: "numpy.ndarray" = vectors[0]
-            return vector
-        vectors, _, _ = self._embedder.embed(list(texts))
-        return vectors
-
-    def tokenizer(self) -> Tokenizer:
-        """The encoder's own."""
-        return self._embedder.tokenizer()
-
-    @property
-    def dimensions(self) -> int:
-        """Numbers in a vector."""
-        return self._embedder.dimensions
-
-    @property
-    def max_tokens(self) -> int:
-        """Tokens of a text that are read."""
-        return self._embedder.max_tokens
-
-
-class Reranker:
-    """How well texts answer a query, by a cross-encoder that reads both: a folder of Hugging Face such as
-    bge-reranker-base.
-
-    raw_scores  what the model's head says; else as the model asks for, mostly a number from 0 to 1
-    max_tokens  of query and text together, the rest is cut off; 0: as the folder says
-    """
-
-    def __init__(
-        self,
-        folder: PathLike,
-        *,
-        raw_scores: bool = False,
-        max_tokens: int = 0,
-        threads: int = 0,
-        precision: str = "f32",
-        device: str = "cpu",
-    ):
-        self._reranker = _oort.Reranker(os.fspath(folder), {
-            "raw_scores": raw_scores, "max_tokens": max_tokens, "threads": threads, "precision": precision,
-            "device": device,
-        })  # fmt: skip
-
-    def score(self, query: str, texts: Sequence[str]) -> List[float]:
-        """A score for each text, in their order."""
-        return self._reranker.score(query, list(texts))
-
-    def rank(self, query: str, texts: Sequence[str], *, top: Optional[int] = None) -> List[Tuple[int, float]]:
-        """Places of the texts with their scores, the best first; of all, or of the `top` ones."""
-        scores = self.score(query, texts)
-        return sorted(enumerate(scores), key=lambda pair: -pair[1])[:top]
-
-    def tokenizer(self) -> Tokenizer:
-        """The model's own."""
-        return self._reranker.tokenizer()
-
-    @property
-    def max_tokens(self) -> int:
-        """Tokens of query and text that are read."""
-        return self._reranker.max_tokens

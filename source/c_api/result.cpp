@@ -2,6 +2,7 @@
 #include "c_api/result.h"
 
 #include <cstddef>
+#include <mutex>
 #include <utility>
 
 #include "c_api/border.h"
@@ -109,7 +110,10 @@ oort_code oort_result_message(const oort_result* result, size_t answer, char** m
       throw oort::Error(oort::ErrorCode::kInvalidArgument,
                         "there is no answer " + std::to_string(answer));
     }
-    oort::c_api::GiveText(oort::c_api::AssistantMessageOf(*result, *found), message, length);
+    const std::lock_guard lock(result->mutex);
+    std::string& kept = result->messages[answer];
+    if (kept.empty()) kept = oort::c_api::AssistantMessageOf(*result, *found);
+    oort::c_api::GiveText(kept, message, length);
   });
 }
 

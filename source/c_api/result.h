@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,4 +24,7 @@ struct oort_result {
   oort::GenerateResult result;
   oort::AnswerParserOptions parts;  ///< what its answers are taken apart into
   bool parallel_calls = true;       ///< else the first call of an answer is its only one
+  mutable std::mutex mutex;         ///< of what follows
+  /// Answers that were taken apart: the ids of calls are made there, and stay.
+  mutable std::map<size_t, std::string> messages;
 };

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "grammar/answer_places.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "oort/error.h"
 
 namespace oort::grammar {
+namespace {
+
+// Items that a mask or a token may take uncounted, some milliseconds: each character of a string
+// whose length has a limit is a place that nobody has been to, in grammars without ambiguity, too.
+constexpr size_t kUsualWork = 32'768;
+
+}  // namespace
+
 struct AnswerPlaces::Learned {
   explicit Learned(std::shared_ptr<const Automaton> automaton) : machine(std::move(automaton)) {}
 
@@ -16,30 +25,25 @@ struct AnswerPlaces::Learned {
   size_t bytes() const { return machine.bytes() + mask_bytes + masks.size() * sizeof(masks[0]); }
 };
 
-void AnswerPlaces::Renew() { learned_ = std::make_shared<Learned>(automaton_); }
-
 Machine& AnswerPlaces::Enter(Place& place) {
   // What was learnt before goes with the last answer that has not come here since.
-  if (learned_->bytes() > most_bytes_) Renew();
-  learned_->machine.AllowWork();
-  if (place.in != learned_) {
-    place = {learned_, learned_->machine.Import(place.in->machine, place.at), place.work};
+  if (!learned_ || learned_->bytes() > limits_.bytes) {
+    learned_ = std::make_shared<Learned>(automaton_);
   }
-  return learned_->machine;
+  Machine& machine = learned_->machine;
+  machine.AllowWork();
+  if (place.in != learned_) {
+    const int32_t at = place.in ? machine.Import(place.in->machine, place.at) : machine.Begin();
+    place = {learned_, at, place.work};
+  }
+  return machine;
 }
 
-void AnswerPlaces::Count(Place& place, const Machine& machine) {
-  place.work += machine.work();
-  if (place.work <= Machine::kMostWork) return;
+void AnswerPlaces::Count(Place& place, const Machine& machine) const {
+  place.work += machine.work() - std::min(machine.work(), kUsualWork);
+  if (place.work <= limits_.work) return;
   throw Error(ErrorCode::kLimit,
               "the grammar is too ambiguous: there are too many ways to read the answer so far");
-}
-
-AnswerPlaces::Place AnswerPlaces::Begin() {
-  const std::lock_guard lock(mutex_);
-  if (!learned_) Renew();
-  learned_->machine.AllowWork();
-  return {learned_, learned_->machine.Begin(), 0};
 }
 
 bool AnswerPlaces::Step(Place& place, std::string_view bytes) {
@@ -80,9 +84,11 @@ void AnswerPlaces::MaskBelow(Place& place, uint32_t node, std::span<uint32_t> bi
   Count(place, machine);
 }
 
-bool AnswerPlaces::complete(const Place& place) const {
+bool AnswerPlaces::complete(const Place& place) {
   const std::lock_guard lock(mutex_);
-  return place.in->machine.complete(place.at);
+  if (place.in) return place.in->machine.complete(place.at);
+  Place begin;
+  return Enter(begin).complete(begin.at);
 }
 
 size_t AnswerPlaces::bytes() const {

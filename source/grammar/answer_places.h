@@ -22,23 +22,25 @@ class AnswerPlaces {
   struct Learned;
 
  public:
-  /// A configuration of the machine, which it keeps.
+  /// A configuration of the machine, which it keeps; of none before the first byte.
   struct Place {
     std::shared_ptr<Learned> in;
     int32_t at = Machine::kDead;
-    size_t work = 0;  ///< that the answer has made
+    size_t work = 0;  ///< that the answer has made beyond what is usual
+  };
+  struct Limits {
+    size_t bytes = size_t{32} << 20;   ///< of what was learnt, which is forgotten beyond
+    size_t work = Machine::kMostWork;  ///< of an answer
   };
 
-  /// `masks` must outlive this. What was learnt is forgotten beyond so many bytes.
+  /// `masks` must outlive this.
   AnswerPlaces(std::shared_ptr<const Automaton> automaton, std::shared_ptr<const TokenTrie> trie,
-               StateMasks& masks, size_t most_bytes = size_t{32} << 20)
-      : automaton_(std::move(automaton)),
-        trie_(std::move(trie)),
-        masks_(masks),
-        most_bytes_(most_bytes) {}
+               StateMasks& masks)
+      : AnswerPlaces(std::move(automaton), std::move(trie), masks, Limits()) {}
+  AnswerPlaces(std::shared_ptr<const Automaton> automaton, std::shared_ptr<const TokenTrie> trie,
+               StateMasks& masks, const Limits& limits)
+      : automaton_(std::move(automaton)), trie_(std::move(trie)), masks_(masks), limits_(limits) {}
 
-  /// Before the first byte.
-  Place Begin();
   // These throw kLimit where an answer makes more work than answers may: others wait for it.
   /// Goes on by these bytes; false, and stays, where they may not follow.
   bool Step(Place& place, std::string_view bytes);
@@ -46,20 +48,19 @@ class AnswerPlaces {
   void Mask(Place& place, std::span<uint32_t> bits);
   /// The same for those whose bytes behind this node of the trie may follow.
   void MaskBelow(Place& place, uint32_t node, std::span<uint32_t> bits);
-  bool complete(const Place& place) const;
+  bool complete(const Place& place);
   size_t bytes() const;
 
  private:
   /// Under the lock: the machine of all, in which the place then is.
   Machine& Enter(Place& place);
-  void Renew();
-  static void Count(Place& place, const Machine& machine);
+  void Count(Place& place, const Machine& machine) const;
   std::shared_ptr<const StateMask> MaskOf(Place& place);
 
   const std::shared_ptr<const Automaton> automaton_;
   const std::shared_ptr<const TokenTrie> trie_;
   StateMasks& masks_;
-  const size_t most_bytes_;
+  const Limits limits_;
   mutable std::mutex mutex_;  // of what follows, and of what it points to
   std::shared_ptr<Learned> learned_;
 };

@@ -24,10 +24,7 @@ class GrammarConstraint final : public TokenConstraint {
   /// `mark`: the token that is kMarkByte of the grammar, if it has one.
   GrammarConstraint(std::shared_ptr<const CompiledGrammar> grammar, std::vector<int32_t> prefix,
                     std::optional<int32_t> mark)
-      : grammar_(std::move(grammar)),
-        prefix_(std::move(prefix)),
-        mark_(mark),
-        place_(grammar_->places.Begin()) {}
+      : grammar_(std::move(grammar)), prefix_(std::move(prefix)), mark_(mark) {}
 
   void Mask(std::span<uint32_t> bits) override {
     Guarded([&] {
@@ -58,7 +55,7 @@ class GrammarConstraint final : public TokenConstraint {
   }
 
   bool done() const override {
-    return read_ == prefix_.size() && grammar_->places.complete(place_);
+    return read_ == prefix_.size() && Guarded([&] { return grammar_->places.complete(place_); });
   }
 
   std::unique_ptr<TokenConstraint> Clone() const override {
@@ -103,9 +100,9 @@ class GrammarConstraint final : public TokenConstraint {
   std::shared_ptr<const CompiledGrammar> grammar_;
   std::vector<int32_t> prefix_;
   std::optional<int32_t> mark_;
-  size_t read_ = 0;     ///< of the prefix
-  bool begun_ = false;  ///< a token behind the prefix was read
-  AnswerPlaces::Place place_;
+  size_t read_ = 0;            ///< of the prefix
+  bool begun_ = false;         ///< a token behind the prefix was read
+  AnswerPlaces::Place place_;  ///< of one that is only cloned, as requests have it, none
 };
 
 Rules RulesOf(const GrammarSpec& spec) {

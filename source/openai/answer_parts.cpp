@@ -52,18 +52,23 @@ bool IsPart(const Json& part) {
          (part["type"] != "text" || (part.contains("text") && part["text"].is_string()));
 }
 
+/// Clients write null where there are none.
+bool HasCalls(const Json& message) {
+  const auto calls = message.find("tool_calls");
+  return calls != message.end() && !calls->is_null();
+}
+
 /// As TellOfTools takes them: content that is text, parts, or null.
 bool IsWellFormed(const Json& message) {
   if (!message.is_object() || !HasText(message, "role")) return false;
   const Json content = message.value("content", Json());
   const bool parts = content.is_array() && std::ranges::all_of(content, IsPart);
   if (!content.is_null() && !content.is_string() && !parts) return false;
-  return !message.contains("tool_calls") || IsListOfFunctions(message["tool_calls"]);
+  return !HasCalls(message) || IsListOfFunctions(message["tool_calls"]);
 }
 
 bool IsAboutCalls(const Json& message) {
-  return message.is_object() &&
-         (message.contains("tool_calls") || message.value("role", Json()) == "tool");
+  return message.is_object() && (HasCalls(message) || message.value("role", Json()) == "tool");
 }
 
 }  // namespace
@@ -165,7 +170,10 @@ void PutTools(const LanguageModel& model, const ToolUse& use, ChatInputs& inputs
              " is not as a chat with tools has it: a role, content that is text or parts, and "
              R"(tool_calls as [{"function": {"name": …, "arguments": …}}])");
     }
-    if (!message.contains("tool_calls")) continue;
+    if (!HasCalls(message)) {
+      message.erase("tool_calls");
+      continue;
+    }
     for (Json& call : message["tool_calls"]) ParseArguments(call["function"]);
   }
   inputs.messages = messages.dump();

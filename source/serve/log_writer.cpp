@@ -34,6 +34,8 @@ std::string_view NextPart(std::string_view text) {
 }  // namespace
 
 struct LogWriter::State {
+  State(int file, Options given) : descriptor(file), options(std::move(given)) {}
+
   const int descriptor;
   const Options options;
   std::mutex mutex;  // of what follows, but `dropped`
@@ -42,6 +44,9 @@ struct LogWriter::State {
   int64_t untold = 0;  // lines that were dropped since the last word about it
   bool writing = false, stop = false;
   std::atomic<int64_t> dropped = 0;
+  // Of the thread that writes: lines that could not be, and whether one of them was cut off.
+  int64_t unwritten = 0;
+  bool cut = false;
 
   bool IsWritten() const { return waiting.empty() && untold == 0 && !writing; }
 
@@ -56,14 +61,32 @@ struct LogWriter::State {
       const int64_t missing = std::exchange(untold, 0);
       writing = true;
       lock.unlock();
-      std::string_view left = WriteAll(text);
-      dropped += std::ranges::count(left, '\n');
-      if (left.empty() && missing > 0) left = WriteAll(text = options.dropped_line(missing) + '\n');
+      bool all = WriteLines(text);
+      if (all && missing > 0) all = WriteAll(text = options.dropped_line(missing) + '\n').empty();
+      if (!all) unwritten += missing;
       lock.lock();
       writing = false;
       if (IsWritten()) done.notify_all();
-      if (!left.empty() && stop) break;
+      if (!all && stop) break;
     }
+  }
+
+  /// Behind a word about lines that could not be written before these. False where not all can be.
+  bool WriteLines(std::string_view text) {
+    if (unwritten > 0) {
+      const std::string told = (cut ? "\n" : "") + options.dropped_line(unwritten) + '\n';
+      if (WriteAll(told).empty()) {
+        unwritten = 0;
+        cut = false;
+      }
+    }
+    const std::string_view left = unwritten > 0 ? text : WriteAll(text);
+    const int64_t lines = std::ranges::count(left, '\n');
+    const size_t written = text.size() - left.size();
+    if (written > 0) cut = text[written - 1] != '\n';
+    unwritten += lines;
+    dropped += lines;
+    return left.empty();
   }
 
   /// What cannot be written of it.
@@ -91,7 +114,7 @@ struct LogWriter::State {
 };
 
 LogWriter::LogWriter(int descriptor, Options options)
-    : state_(new State{descriptor, std::move(options), {}, {}, {}, {}, 0, false, false, 0}) {
+    : state_(new State(descriptor, std::move(options))) {
   state_->waiting.reserve(kPart);
   thread_ = std::thread([state = state_] {
     // A reader who has gone is no reason to end the process; other signals are for other threads.

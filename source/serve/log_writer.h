@@ -15,8 +15,8 @@
 namespace oort::serve {
 
 /// Writes lines to a descriptor on a thread of its own. Lines that find too many unwritten ones are
-/// dropped; as soon as there is room again, a line says how many. Thread contract: any number of
-/// threads.
+/// dropped, as are those that cannot be written; as soon as others can, a line says how many.
+/// Thread contract: any number of threads.
 class LogWriter {
  public:
   struct Options {

@@ -307,6 +307,7 @@ TEST_F(CApiTools, CallsAreMessages) {
   oort_result* result = nullptr;
   ASSERT_EQ(Answer(&result, failure.slot()), OORT_OK) << failure.message();
   const nlohmann::json message = MessageOf(result);
+  EXPECT_EQ(MessageOf(result), message);  // with the same ids
   oort_result_free(result);
   EXPECT_TRUE(message["content"].is_null()) << message;
   ASSERT_EQ(message["tool_calls"].size(), 1u) << message;

@@ -32,7 +32,7 @@ TEST(AnswerPlaces, WhatOneAnswerHasFoundNoOtherComputesAgain) {
   AnswerPlaces places(json.automaton, json.trie, json.masks);
   const auto answer = [&] {
     std::vector<uint32_t> found;
-    AnswerPlaces::Place place = places.Begin();
+    AnswerPlaces::Place place;
     for (const char byte : kTexts[0]) {
       found.push_back(json.MaskOf(places, place));
       EXPECT_FALSE(places.complete(place));
@@ -52,9 +52,9 @@ TEST(AnswerPlaces, WhatOneAnswerHasFoundNoOtherComputesAgain) {
 TEST(AnswerPlaces, GoOnAlikeWhenWhatWasLearntIsForgotten) {
   AnswersInJson json;
   AnswerPlaces keeps(json.automaton, json.trie, json.masks);
-  AnswerPlaces forgets(json.automaton, json.trie, json.masks, 1);
-  std::vector<AnswerPlaces::Place> kept = {keeps.Begin(), keeps.Begin()};
-  std::vector<AnswerPlaces::Place> forgotten = {forgets.Begin(), forgets.Begin()};
+  AnswerPlaces forgets(json.automaton, json.trie, json.masks, {.bytes = 1});
+  std::vector<AnswerPlaces::Place> kept(2);
+  std::vector<AnswerPlaces::Place> forgotten(2);
   const size_t length = std::max(kTexts[0].size(), kTexts[1].size());
   for (size_t i = 0; i < length; ++i) {
     for (size_t k = 0; k < kTexts.size(); ++k) {
@@ -77,7 +77,7 @@ TEST(AnswerPlaces, AnAmbiguousAnswerEndsWhenItHasMadeTooMuchWork) {
   const auto trie = std::make_shared<TokenTrie>(std::vector<std::string>{"a", "ab", "abc"});
   StateMasks masks(automaton, trie);
   AnswerPlaces places(automaton, trie, masks);
-  AnswerPlaces::Place place = places.Begin();
+  AnswerPlaces::Place place;
   const auto answer = [&] {
     for (int i = 0; i < 100'000; ++i) {
       uint32_t bits = 0;
@@ -86,6 +86,36 @@ TEST(AnswerPlaces, AnAmbiguousAnswerEndsWhenItHasMadeTooMuchWork) {
     }
   };
   EXPECT_THROW(answer(), Error);
+}
+
+/// Each of its characters is a place that nobody has been to.
+TEST(AnswerPlaces, ALongAnswerInAPlainGrammarMakesNoMoreWorkThanItMay) {
+  const auto automaton = std::make_shared<Automaton>(
+      ReadJsonSchema(R"({"type": "string", "maxLength": 1000})"), std::chrono::milliseconds(20000));
+  std::vector<std::string> bytes;
+  for (char byte = ' '; byte <= '~'; ++byte) bytes.emplace_back(1, byte);
+  const auto trie = std::make_shared<TokenTrie>(bytes);
+  StateMasks masks(automaton, trie);
+  AnswerPlaces places(automaton, trie, masks, {.work = 10'000});
+  AnswerPlaces::Place place;
+  for (const char byte : '"' + std::string(1000, 'a') + '"') {
+    uint32_t bits[3] = {};
+    ASSERT_NO_THROW(places.Mask(place, bits));
+    ASSERT_TRUE(places.Step(place, {&byte, 1}));
+  }
+  EXPECT_TRUE(places.complete(place));
+}
+
+/// Requests keep a constraint that is only cloned; what was learnt need not outlast its time there.
+TEST(AnswerPlaces, APlaceBeforeTheFirstByteKeepsNothing) {
+  AnswersInJson json;
+  AnswerPlaces places(json.automaton, json.trie, json.masks);
+  const AnswerPlaces::Place place;
+  EXPECT_FALSE(places.complete(place));
+  EXPECT_EQ(place.in, nullptr);
+  AnswerPlaces empty(std::make_shared<Automaton>(ReadRegex("a*"), std::chrono::milliseconds(20000)),
+                     json.trie, json.masks);
+  EXPECT_TRUE(empty.complete(place));
 }
 
 }  // namespace

@@ -141,10 +141,14 @@ class Release(unittest.TestCase):
         self.release("--no-cuda")
         (self.root / "CHANGELOG.md").write_text("# Changes\n")
         self.assertIn("## 1.2.3", self.release(code=1))
+        (self.root / "CHANGELOG.md").write_text("# Changes\n\n## 1.2.30 (2026-01-01)\n")
+        self.assertIn("no section '## 1.2.3'", self.release(code=1))
 
     def test_what_is_not_released_yet_wants_a_trial(self):
         (self.root / "CHANGELOG.md").write_text("# Changes\n\n## Not released yet\n\n## 1.2.3\n")
         self.assertIn("Not released yet", self.release("--no-cuda", code=1))
+        self.release("--no-cuda", "--trial")
+        (self.root / "CHANGELOG.md").write_text("# Changes\n\n## Not released yet\n")  # its number is there already
         self.release("--no-cuda", "--trial")
 
     def test_steps_are_done_one_after_another(self):

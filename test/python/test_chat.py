@@ -64,6 +64,14 @@ def test_a_template_without_tools_gets_a_message(storyteller):
         storyteller.chat([{"role": "user", "content": 1}], tools=[NOW])
 
 
+def test_calls_may_be_null(caller, storyteller):
+    said = {"role": "assistant", "content": "Hello", "tool_calls": None}  # as clients of OpenAI's API write it
+    assert "|assistant:Hello" in caller.format_chat([*HI, said])
+    result = {"role": "tool", "tool_call_id": "1", "content": "sunny"}
+    assert "|assistant:Hello|tool:sunny" in caller.format_chat([*HI, said, result], tools=[NOW])
+    assert "Hello" in storyteller.format_chat([*HI, said, *HI], tools=[NOW])
+
+
 def test_reasoning_is_told_apart(caller):
     begun = {"variables": {"think": True}, "max_tokens": 40, "ignore_end": True}
     answer = caller.chat(HI, **begun)
@@ -80,6 +88,7 @@ def test_streams_tell_content_from_calls(caller):
     wanted = {"tools": [NOW], "tool_choice": "now", "max_tokens": 80}
     stream = caller.chat(HI, stream=True, **wanted)
     assert "".join(piece.content for piece in stream) == "" and stream.result().tool_calls[0].name == "now"
+    assert stream.result().tool_calls[0].id == stream.result().message()["tool_calls"][0]["id"]
 
     async def awaited():
         return await caller.chat(HI, stream=True, **wanted)

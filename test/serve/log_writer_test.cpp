@@ -3,8 +3,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "kit/files.h"
 #include "serve/served_model.h"
 
 namespace oort::serve {
@@ -113,6 +117,31 @@ TEST(LogWriter, GoesOnWhenTheReaderHasGone) {
   log.Write("nobody reads this");
   EXPECT_TRUE(log.Flush(60s));
   EXPECT_EQ(log.dropped(), 1);
+}
+
+TEST(LogWriter, TellsTheNextReaderWhatTheLastOneMissed) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder / "log";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const auto open_to_read = [&] { return open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); };
+  const int first = open_to_read();
+  const int end = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(end, 0);
+  close(first);
+  LogWriter log(end);
+  log.Write("missed");
+  log.Write("missed, too");
+  ASSERT_TRUE(log.Flush(60s));
+  const int second = open_to_read();
+  log.Write("heard");
+  log.Write("again");
+  ASSERT_TRUE(log.Flush(60s));
+  std::string got(4096, '\0');
+  got.resize(static_cast<size_t>(std::max<ssize_t>(0, read(second, got.data(), got.size()))));
+  EXPECT_EQ(got, "oort: 2 lines of the log were dropped here\nheard\nagain\n");
+  EXPECT_EQ(log.dropped(), 2);
+  close(second);
+  close(end);
 }
 
 TEST(LogWriter, KeepsNoServerFromAnswering) {
