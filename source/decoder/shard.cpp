@@ -106,13 +106,21 @@ class Sharder : private RankGraph {
       const std::optional<ScanCut> cut = CutScan(scan, options_.ranks);
       const int convolution = Producer(scan.inputs[0], "oort.ShortConvolution");
       if (!cut || convolution < 0) continue;
-      const int channels = Op(convolution).inputs[0];
-      if (!IsProduct(channels) || !IsProduct(scan.inputs[1])) continue;
+      const int channels = Op(convolution).inputs[0], steps = BeforeScale(scan.inputs[1]);
+      if (!IsProduct(channels) || !IsProduct(steps)) continue;
       scans_[scan.inputs[0]] = *cut;
       hints_[channels] = cut->columns;
-      hints_[scan.inputs[1]] = {cut->heads};
+      hints_[steps] = {cut->heads};
       HintGates(scan.outputs[0], cut->inner);
     }
+  }
+
+  /// What an expression makes an operand of, if of nothing else: it goes with each rank's part.
+  int BeforeScale(int operand) {
+    const int producer = Producer(operand, "pnnx.Expression");
+    const bool scales =
+        producer >= 0 && Op(producer).inputs.size() == 1 && !ReadsShapes(Op(producer));
+    return scales ? Op(producer).inputs[0] : operand;
   }
 
   /// What is multiplied with the elements of an operand, one by one, is cut as they are.
