@@ -107,6 +107,8 @@ void CheckStreams(const DecoderConfig& config, Ranges& ranges) {
   ranges.Check("the index of the active stream", altup.active, altup.streams - 1, 0);
   ranges.Check("the rank of the second residual", altup.laurel, int64_t{1} << 20);
   ranges.Check("the size of the embeddings for layers", altup.per_layer, int64_t{1} << 16);
+  ranges.Check("the number of tokens with embeddings for layers", altup.vocabulary,
+               (int64_t{1} << 31) - 1);
 }
 
 /// Once the windows are those of all layers.
