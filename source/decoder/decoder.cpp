@@ -347,9 +347,8 @@ class DecoderWriter : private DecoderParts {
     const int64_t groups = config_.state_space.groups;
     if (groups == 1) return Norm(name, x);
     const int normed = PlainNorms(name, x, groups, config_.state_space.inner() / groups);
-    Written weight{"pnnx.Attribute", name + ".weight"};
-    weight.Attach("data", checkpoint_.Vector(name + ".weight"));
-    return Expression(name, "mul(@0,@1)", {normed, graph_.AddOne(std::move(weight), {})});
+    const std::string weight = name + ".weight";
+    return Expression(name, "mul(@0,@1)", {normed, Constant(weight, checkpoint_.Vector(weight))});
   }
 
   int64_t Window(int64_t layer) const {

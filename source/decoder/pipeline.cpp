@@ -146,10 +146,7 @@ class LayerCutter {
     }
     return count;
   }
-  static int64_t LayerOf(const Operator& op) {
-    const Value layer = ParameterValue(op, "layer");
-    return layer.IsInt() ? layer.AsInt() : 0;
-  }
+  static int64_t LayerOf(const Operator& op) { return IntParameter(op, "layer"); }
 
   int AddPass(const std::string& name, int64_t width, int from, int to,
               std::vector<std::pair<std::string, int>> inputs) {
