@@ -101,7 +101,7 @@ void CheckStateSpace(const StateSpaceConfig& state, Ranges& ranges) {
 void CheckStreams(const DecoderConfig& config, Ranges& ranges) {
   const AltUpConfig& altup = config.altup;
   ranges.Check("the number of layers that share keys and values", config.shared_layers,
-               std::max<int64_t>(config.layers - 1, 0), 0);
+               std::max<int64_t>(config.layers, 1) - 1, 0);
   if (altup.streams == 0) return;  // a converted model keeps nothing of them but the graph
   ranges.Check("the number of residual streams", altup.streams, 64, 2);
   ranges.Check("the index of the active stream", altup.active, altup.streams - 1, 0);
