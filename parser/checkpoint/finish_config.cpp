@@ -101,12 +101,14 @@ void CheckStateSpace(const StateSpaceConfig& state, Ranges& ranges) {
 void CheckStreams(const DecoderConfig& config, Ranges& ranges) {
   const AltUpConfig& altup = config.altup;
   ranges.Check("the number of layers that share keys and values", config.shared_layers,
-               std::max<int64_t>(config.layers - 1, 0), 0);
+               std::max<int64_t>(config.layers, 1) - 1, 0);
   if (altup.streams == 0) return;  // a converted model keeps nothing of them but the graph
   ranges.Check("the number of residual streams", altup.streams, 64, 2);
   ranges.Check("the index of the active stream", altup.active, altup.streams - 1, 0);
   ranges.Check("the rank of the second residual", altup.laurel, int64_t{1} << 20);
   ranges.Check("the size of the embeddings for layers", altup.per_layer, int64_t{1} << 16);
+  ranges.Check("the number of tokens with embeddings for layers", altup.vocabulary,
+               (int64_t{1} << 31) - 1);
 }
 
 /// Once the windows are those of all layers.

@@ -205,9 +205,10 @@ void ReadBlock(const std::vector<File>& files, DecoderConfig& config) {
 /// Whether a layer has such a tensor; the first ones may be without experts.
 bool HasLayerTensor(const std::vector<File>& files, const DecoderConfig& config,
                     std::string_view name) {
+  if (config.experts.count < 1 || config.layers < 1) return false;
   const File* owner = nullptr;
   const std::string last = "blk." + std::to_string(config.layers - 1) + ".";
-  return config.experts.count > 0 && FindEntry(files, last + std::string(name), &owner) != nullptr;
+  return FindEntry(files, last + std::string(name), &owner) != nullptr;
 }
 
 }  // namespace

@@ -360,10 +360,14 @@ void ReadStreams(const ArchitectureKeys& keys, const Metadata& metadata, Decoder
   constexpr int64_t kCutLayers = 10, kLayersWithKeys = 20;
   AltUpConfig& altup = config.altup;
   altup.streams = keys.Integer("altup.num_inputs").value_or(4);
+  if (altup.streams < 1) {
+    throw Error(ErrorCode::kInvalidModel,
+                "the key " + Quote(keys.Key("altup.num_inputs")) + " is not above 0");
+  }
   altup.active = keys.Integer("altup.active_idx").value_or(0);
   altup.per_layer = keys.Integer("embedding_length_per_layer_input").value_or(256);
   config.shared_layers = keys.Integer("attention.shared_kv_layers")
-                             .value_or(std::max<int64_t>(0, config.layers - kLayersWithKeys));
+                             .value_or(std::max(config.layers, kLayersWithKeys) - kLayersWithKeys);
   config.attention_scale = 1;
   config.final_softcap = keys.Float("final_logit_softcapping", 30);
   if (config.layers < 1 || config.layers > 4096) return;  // FinishConfig says so

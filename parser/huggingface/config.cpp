@@ -308,6 +308,7 @@ void ReadStreams(const json::Object& file, DecoderConfig& config) {
   if (!FamilyOf(config).altup) return;
   AltUpConfig& altup = config.altup;
   altup.streams = file.Integer("altup_num_inputs").value_or(4);
+  if (altup.streams < 1) file.ThrowWrongType("altup_num_inputs", "a number above 0");
   altup.active = file.Integer("altup_active_idx").value_or(0);
   altup.scaled = file.Bool("altup_correct_scale").value_or(true);
   altup.laurel = file.Integer("laurel_rank").value_or(64);

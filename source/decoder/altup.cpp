@@ -27,12 +27,6 @@ int AltUp::Column(const std::string& name, int x, int64_t dim, int64_t index) {
   return parts_.graph().AddOne(std::move(narrow), {x});
 }
 
-int AltUp::Constant(const std::string& name, const Tensor& data) {
-  Written constant{"pnnx.Attribute", name};
-  constant.Attach("data", data);
-  return parts_.graph().AddOne(std::move(constant), {});
-}
-
 /// What coefficients of the streams are made of. These are few, and all that follows depends on
 /// them: they are not rounded.
 int AltUp::Coefficients(const std::string& name, const std::string& kind, int x) {
@@ -95,8 +89,8 @@ int AltUp::Begin(int tokens, int x) {
 
   std::vector<float> follows(static_cast<size_t>(config_.streams), 1);
   follows[0] = 0;
-  follows_ = Constant("altup.follows",
-                      Tensor::From(std::span<const float>(follows), Shape{config_.streams, 1}));
+  follows_ = parts_.Constant(
+      "altup.follows", Tensor::From(std::span<const float>(follows), Shape{config_.streams, 1}));
   const int size = MeanSquare("altup.embeddings", x);
   std::vector<int> streams = {x};
   for (int64_t i = 1; i < config_.streams; ++i) {
@@ -151,9 +145,9 @@ int AltUp::Correct(const std::string& layer, int64_t index, int predicted, int a
   int first = Active(name + ".corrected", corrected);
   if (config_.scaled) {
     const std::string scale = name + ".correct_output_scale";
-    first =
-        parts_.Expression(scale, "mul(@0,@1)",
-                          {first, Constant(scale, parts_.checkpoint().Vector(scale + ".weight"))});
+    first = parts_.Expression(
+        scale, "mul(@0,@1)",
+        {first, parts_.Constant(scale, parts_.checkpoint().Vector(scale + ".weight"))});
   }
   const int gate = Linear(layer + ".per_layer_input_gate", first);
   const int own = Select(layer + ".per_layer_input", per_layer_, index);

@@ -34,7 +34,6 @@ class AltUp {
   int Coefficients(const std::string& name, const std::string& kind, int x);
   int MeanSquare(const std::string& name, int x);
   int OfSize(const std::string& name, int x, int mean_square);
-  int Constant(const std::string& name, const Tensor& data);
 
   DecoderParts& parts_;
   const AltUpConfig& config_;

@@ -216,8 +216,8 @@ class DecoderWriter : private DecoderParts {
     shared_[cache_layer] = {key, value};
     const DecoderConfig::LayerRotary rotary = config_.RotaryOf(index);
     const bool turns = config_.rotary.dims > 0 && rotary != DecoderConfig::LayerRotary::kNone;
+    const bool local = rotary == DecoderConfig::LayerRotary::kLocal;
     if (turns) {
-      const bool local = rotary == DecoderConfig::LayerRotary::kLocal;
       Written turn{"oort.Rotary", name + ".rotary"};
       turn.Set("head_dim", Value(config_.head_dim))
           .Set("interleaved", Value(config_.rotary.interleaved));
@@ -235,16 +235,16 @@ class DecoderWriter : private DecoderParts {
     }
     RotaryConfig turning;
     if (turns) {
-      const bool local = rotary == DecoderConfig::LayerRotary::kLocal;
       turning = local ? config_.local_rotary : config_.rotary;
       turning.interleaved = config_.rotary.interleaved;
     }
-    return Attend(name, index, cache_layer, {query, key, value},
-                  has_keys ? CentreOf(parts[1], turning) : Tensor{});
+    const std::string keys =
+        "model.layers." + std::to_string(config_.KeysOf(index)) + ".self_attn.k_proj";
+    return Attend(name, index, cache_layer, {query, key, value}, CentreOf(keys, turning));
   }
 
-  /// Of the keys that a product gives; undefined where there is none, or their scores do not count
-  /// by their differences alone.
+  /// Of the keys that a product gives, for all layers that see them; undefined where there is
+  /// none, or their scores do not count by their differences alone.
   Tensor CentreOf(const std::string& product, const RotaryConfig& rotary) const {
     const std::string bias = product + ".bias";
     const bool is_free = !config_.sinks && config_.attention_softcap == 0 &&
@@ -347,9 +347,8 @@ class DecoderWriter : private DecoderParts {
     const int64_t groups = config_.state_space.groups;
     if (groups == 1) return Norm(name, x);
     const int normed = PlainNorms(name, x, groups, config_.state_space.inner() / groups);
-    Written weight{"pnnx.Attribute", name + ".weight"};
-    weight.Attach("data", checkpoint_.Vector(name + ".weight"));
-    return Expression(name, "mul(@0,@1)", {normed, graph_.AddOne(std::move(weight), {})});
+    const std::string weight = name + ".weight";
+    return Expression(name, "mul(@0,@1)", {normed, Constant(weight, checkpoint_.Vector(weight))});
   }
 
   int64_t Window(int64_t layer) const {

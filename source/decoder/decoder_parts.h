@@ -104,6 +104,12 @@ class DecoderParts {
     return graph_.AddOne(std::move(reshape), {x});
   }
 
+  int Constant(const std::string& name, const Tensor& data) {
+    Written constant{"pnnx.Attribute", name};
+    constant.Attach("data", data);
+    return graph_.AddOne(std::move(constant), {});
+  }
+
   int Expression(const std::string& name, const std::string& text, const std::vector<int>& inputs) {
     Written expression{"pnnx.Expression", name + ".expression"};
     expression.params["expr"] = Parameter(text);

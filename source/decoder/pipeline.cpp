@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "decoder/decoder_graph.h"
@@ -52,8 +53,7 @@ class LayerCutter {
   static bool HasState(const Operator& op) {
     return op.type == "oort.StateScan" || op.type == "oort.ShortConvolution";
   }
-  /// Whether it stands for a layer.
-  static bool HasLayer(const Operator& op) { return HasKeys(op) || op.type == "oort.StateScan"; }
+  static bool Scans(const Operator& op) { return op.type == "oort.StateScan"; }
 
   /// What depends on places of tokens alone, and has no table, every rank computes for itself.
   void SortOperators() {
@@ -68,7 +68,6 @@ class LayerCutter {
           });
       shared_[static_cast<size_t>(index)] = shared;
       if (!shared) order_.push_back(index);
-      layers_ += HasLayer(op) ? 1 : 0;
     }
   }
 
@@ -80,6 +79,8 @@ class LayerCutter {
     std::set<int> live;
     std::vector<CutPlace> places;
     CutPlace place;
+    // Since the last place. A layer may have both: then there is no place between them.
+    int64_t keys = 0, scans = 0;
     for (size_t i = 0; i < order_.size(); ++i) {
       const Operator& op = Op(order_[i]);
       for (const int operand : op.inputs) {
@@ -88,17 +89,22 @@ class LayerCutter {
       for (const int operand : op.outputs) {
         if (uses[static_cast<size_t>(operand)] > 0) live.insert(operand);
       }
-      place.layers += HasLayer(op) ? 1 : 0;
+      keys += HasKeys(op) ? 1 : 0;
+      scans += Scans(op) ? 1 : 0;
       // A row of the embeddings is read, and the head once, whoever picks the token.
       if (op.type != "oort.QuantizedEmbedding" && op.type != "oort.QuantizedArgmax") {
         for (const auto& [name, tensor] : op.attributes) place.bytes += tensor.bytes();
       }
-      if (live.size() != 1 || place.layers < 1 || place.layers >= layers_) continue;
+      if (live.size() != 1) continue;
+      place.layers += std::max(std::exchange(keys, 0), std::exchange(scans, 0));
       place.after = i;
       place.operand = *live.begin();
       places.push_back(place);
     }
     bytes_ = place.bytes;
+    layers_ = place.layers + std::max(keys, scans);
+    std::erase_if(places,
+                  [&](const CutPlace& at) { return at.layers < 1 || at.layers >= layers_; });
     return places;
   }
 
@@ -146,10 +152,7 @@ class LayerCutter {
     }
     return count;
   }
-  static int64_t LayerOf(const Operator& op) {
-    const Value layer = ParameterValue(op, "layer");
-    return layer.IsInt() ? layer.AsInt() : 0;
-  }
+  static int64_t LayerOf(const Operator& op) { return IntParameter(op, "layer"); }
 
   int AddPass(const std::string& name, int64_t width, int from, int to,
               std::vector<std::pair<std::string, int>> inputs) {

@@ -17,11 +17,6 @@ AxisRange RankGraph::Mine(const AxisRanges& ranges) {
   return ranges[static_cast<size_t>(options_.rank)];
 }
 
-int64_t RankGraph::IntOf(const Operator& op, const std::string& name) {
-  const Value value = ParameterValue(op, name);
-  return value.IsInt() ? value.AsInt() : 0;
-}
-
 std::vector<int64_t> RankGraph::IntsOf(const Operator& op, const std::string& name) {
   const Value value = ParameterValue(op, name);
   if (value.IsInt()) return {value.AsInt()};

@@ -50,7 +50,6 @@ class RankGraph {
   /// Whatever is cut is cut here, so here is counted how.
   AxisRange Mine(const AxisRanges& ranges);
 
-  static int64_t IntOf(const Operator& op, const std::string& name);
   static std::vector<int64_t> IntsOf(const Operator& op, const std::string& name);
   static void SetInt(Operator& op, const std::string& name, int64_t value);
 

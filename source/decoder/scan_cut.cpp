@@ -9,11 +9,6 @@
 namespace oort {
 namespace {
 
-int64_t CountIn(const Operator& op, const std::string& name) {
-  const Value value = ParameterValue(op, name);
-  return value.IsInt() ? value.AsInt() : 0;
-}
-
 AxisRanges Moved(AxisRanges ranges, int64_t by) {
   for (AxisRange& range : ranges) range = {range.begin + by, range.end + by};
   return ranges;
@@ -22,9 +17,9 @@ AxisRanges Moved(AxisRanges ranges, int64_t by) {
 }  // namespace
 
 std::optional<ScanCut> CutScan(const Operator& scan, int ranks) {
-  const int64_t heads = CountIn(scan, "heads"), head_dim = CountIn(scan, "head_dim");
-  const int64_t groups = std::max<int64_t>(CountIn(scan, "groups"), 1);
-  const int64_t size = CountIn(scan, "size");
+  const int64_t heads = IntParameter(scan, "heads"), head_dim = IntParameter(scan, "head_dim");
+  const int64_t groups = std::max<int64_t>(IntParameter(scan, "groups"), 1);
+  const int64_t size = IntParameter(scan, "size");
   const std::optional<HeadRanges> cut =
       CutHeads({.heads = heads, .kv_heads = groups, .ranks = ranks, .even_groups = true});
   if (!cut || head_dim < 1 || size < 1) return {};

@@ -55,7 +55,7 @@ class Sharder : private RankGraph {
     for (size_t i = 0; i < graph_.operators.size(); ++i) {
       const Operator& op = graph_.operators[i];
       if (op.type != "oort.PagedAttention") continue;
-      const int64_t dim = IntOf(op, "head_dim");
+      const int64_t dim = IntParameter(op, "head_dim");
       const std::optional<HeadRanges> cut = HeadsOf(op);
       const bool cuts_all =
           op.attributes.size() == op.attributes.count("sinks") + op.attributes.count("key_centre");
@@ -67,11 +67,11 @@ class Sharder : private RankGraph {
   }
 
   std::optional<HeadRanges> HeadsOf(const Operator& attention) {
-    HeadCut cut{.heads = IntOf(attention, "heads"),
-                .kv_heads = IntOf(attention, "kv_heads"),
+    HeadCut cut{.heads = IntParameter(attention, "heads"),
+                .kv_heads = IntParameter(attention, "kv_heads"),
                 .ranks = options_.ranks,
                 .even_groups = options_.even_groups};
-    const int64_t dim = std::max<int64_t>(1, IntOf(attention, "head_dim"));
+    const int64_t dim = std::max<int64_t>(1, IntParameter(attention, "head_dim"));
     // The product behind it adds up what ranks have of its columns, if these are whole blocks.
     if (!options_.exact) cut.unit = ColumnsTogether(attention.outputs[0], dim) / dim;
     return CutHeads(cut);
@@ -106,13 +106,21 @@ class Sharder : private RankGraph {
       const std::optional<ScanCut> cut = CutScan(scan, options_.ranks);
       const int convolution = Producer(scan.inputs[0], "oort.ShortConvolution");
       if (!cut || convolution < 0) continue;
-      const int channels = Op(convolution).inputs[0];
-      if (!IsProduct(channels) || !IsProduct(scan.inputs[1])) continue;
+      const int channels = Op(convolution).inputs[0], steps = BeforeScale(scan.inputs[1]);
+      if (!IsProduct(channels) || !IsProduct(steps)) continue;
       scans_[scan.inputs[0]] = *cut;
       hints_[channels] = cut->columns;
-      hints_[scan.inputs[1]] = {cut->heads};
+      hints_[steps] = {cut->heads};
       HintGates(scan.outputs[0], cut->inner);
     }
+  }
+
+  /// What an expression makes an operand of, if of nothing else: it goes with each rank's part.
+  int BeforeScale(int operand) {
+    const int producer = Producer(operand, "pnnx.Expression");
+    const bool scales =
+        producer >= 0 && Op(producer).inputs.size() == 1 && !ReadsShapes(Op(producer));
+    return scales ? Op(producer).inputs[0] : operand;
   }
 
   /// What is multiplied with the elements of an operand, one by one, is cut as they are.
@@ -231,7 +239,7 @@ class Sharder : private RankGraph {
     for (const int reader : graph_.operands[static_cast<size_t>(operand)].consumers) {
       const Operator& op = Op(reader);
       if (op.type != "oort.QuantizedLinear") continue;
-      const int64_t columns = IntOf(op, "in_features");
+      const int64_t columns = IntParameter(op, "in_features");
       const int64_t block = WeightCutter::ColumnUnit(op, "", columns);
       if (block > 0) unit = std::lcm(unit, block);
     }
@@ -255,7 +263,7 @@ class Sharder : private RankGraph {
 
   /// Whether each rank can multiply its columns, of which the sum is the product.
   bool CanSum(const Operator& op, const RankPlacement& place) const {
-    const int64_t columns = IntOf(op, "in_features");
+    const int64_t columns = IntParameter(op, "in_features");
     return place.kind == RankPlacement::kSplit && IsPartition(place.ranges, columns) &&
            op.outputs.size() == 1 && IntsOf(op, "out_features").size() == 1 && !HasActivation(op) &&
            !IsGated(op) && !op.attributes.contains("norm") &&
@@ -266,7 +274,7 @@ class Sharder : private RankGraph {
     const AxisRange mine = Mine(PlaceOf(inputs.input).ranges);
     const int addend = inputs.addend < 0 ? -1 : Whole(inputs.addend);
     Operator& op = Op(index);
-    cutter_.CutColumns(op, "", IntOf(op, "in_features"), mine);
+    cutter_.CutColumns(op, "", IntParameter(op, "in_features"), mine);
     SetInt(op, "in_features", mine.size());
     Tensor bias;
     if (const auto found = op.attributes.find("bias"); found != op.attributes.end()) {
@@ -286,7 +294,7 @@ class Sharder : private RankGraph {
   /// the bits of one rank, what each expert gives is handed over instead, and then summed up.
   void Mix(int index) {
     GatherInputs(index);
-    const int64_t experts = IntOf(Op(index), "experts");
+    const int64_t experts = IntParameter(Op(index), "experts");
     const auto cut = CutEvenly(experts, 1, options_.ranks);
     if (!cut || Op(index).inputs.size() < 2 || Op(index).params.contains("all_experts")) {
       report_.whole.push_back(Op(index).name);
@@ -321,7 +329,7 @@ class Sharder : private RankGraph {
 
   void CutExperts(Operator& op, const AxisRange& mine, int64_t experts) {
     for (size_t part = 0; part < 3; ++part) {
-      const int64_t rows = IntOf(op, part == 2 ? "in_features" : "intermediate");
+      const int64_t rows = IntParameter(op, part == 2 ? "in_features" : "intermediate");
       cutter_.CutRows(op, SuffixOf(part), {mine.begin * rows, mine.end * rows});
     }
     SetInt(op, "experts", mine.size());
@@ -342,7 +350,7 @@ class Sharder : private RankGraph {
   void Embed(int index) {
     GatherInputs(index);
     Operator& op = Op(index);
-    const int64_t rows = IntOf(op, "num_embeddings");
+    const int64_t rows = IntParameter(op, "num_embeddings");
     const auto cut = CutEvenly(rows, kRowUnit, options_.ranks);
     if (!IsOfTokens(op.inputs[0]) || !cut) {
       report_.whole.push_back(op.name);
@@ -361,7 +369,7 @@ class Sharder : private RankGraph {
   void Turn(int index) {
     const Operator& op = Op(index);
     const RankPlacement query = PlaceOf(op.inputs[0]), key = PlaceOf(op.inputs[1]);
-    const int64_t dim = IntOf(op, "head_dim");
+    const int64_t dim = IntParameter(op, "head_dim");
     const bool split = query.kind == RankPlacement::kSplit && key.kind == RankPlacement::kSplit &&
                        IsMultiple(query.ranges, dim) && IsMultiple(key.ranges, dim);
     if (!split) return GatherInputs(index);
@@ -370,10 +378,10 @@ class Sharder : private RankGraph {
   }
 
   void Attend(int index) {
-    report_.kv_heads = IntOf(Op(index), "kv_heads");
+    report_.kv_heads = IntParameter(Op(index), "kv_heads");
     if (!shared_.attention) return GatherInputs(index);
     Operator& op = Op(index);
-    const int64_t dim = IntOf(op, "head_dim"), heads = IntOf(op, "heads");
+    const int64_t dim = IntParameter(op, "head_dim"), heads = IntParameter(op, "heads");
     const std::optional<HeadRanges> cut = HeadsOf(op);
     const RankPlacement query{RankPlacement::kSplit, Scaled(cut->queries, dim), heads * dim};
     const AxisRanges keys = Scaled(cut->keys, dim);
@@ -494,7 +502,7 @@ class Sharder : private RankGraph {
   /// The best of its rows and its product, of which the best of all ranks is the answer.
   void PickProduct(int index) {
     GatherInputs(index);
-    const int64_t rows = IntOf(Op(index), "out_features");
+    const int64_t rows = IntParameter(Op(index), "out_features");
     const auto cut = CutEvenly(rows, kRowUnit, options_.ranks);
     if (!cut || Op(index).outputs.size() != 1) {
       report_.whole.push_back(Op(index).name);

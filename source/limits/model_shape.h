@@ -32,21 +32,21 @@ struct ModelShape {
   int64_t shared_intermediate = 0;  ///< of what every token uses beside them
   int64_t dense_layers = 0;         ///< the first ones have no experts
   std::vector<int64_t> windows;     ///< of each layer; 0: all positions are seen
-  /// Some layers have a state of state_heads * state_head_dim * state_size numbers instead of
-  /// attention, in front of it a convolution of so many taps; 0: none.
-  int64_t state_size = 0, state_groups = 0, state_taps = 0;
+  bool chunked_windows = false;     ///< a position sees its chunk up to itself: half on average
   /// The last so many layers see the keys and values of earlier ones, and have none.
   int64_t shared_layers = 0;
   /// What several residual streams have in all layers (Gemma 3n): numbers that every token
   /// multiplies with, those of norms, and a table of embeddings for layers.
   int64_t stream_products = 0, stream_norms = 0, stream_table = 0;
+  /// Some layers have a state of state_heads * state_head_dim * state_size numbers, in front of it
+  /// a convolution of so many taps; 0: none.
+  int64_t state_size = 0, state_groups = 0, state_taps = 0;
   int64_t state_heads = 0, state_head_dim = 0;
-  int64_t state_layers = 0;      ///< so many of them
-  bool state_alone = false;      ///< these have no feed-forward
-  bool state_beside = false;     ///< these have attention, too
-  bool state_norm = true;        ///< these have a norm of what comes out
-  bool state_bias = false;       ///< their products have biases
-  bool chunked_windows = false;  ///< a position sees its chunk up to itself: half on average
+  int64_t state_layers = 0;   ///< so many of them
+  bool state_alone = false;   ///< these have no feed-forward
+  bool state_beside = false;  ///< these have attention, too; else they do without
+  bool state_norm = true;     ///< these have a norm of what comes out
+  bool state_bias = false;    ///< their products have biases
 
   int64_t attention_layers() const { return state_beside ? layers : layers - state_layers; }
 };

@@ -94,9 +94,10 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
   if (!model.facts().caches_tokens) {
     return options.cache_tokens > 0 ? options.cache_tokens : kTokensWithoutCache;
   }
-  if (options.memory_limit == 0) {
+  const auto usual = [&] {
     return options.cache_tokens > 0 ? options.cache_tokens : std::min(context, kDefaultCacheTokens);
-  }
+  };
+  if (options.memory_limit == 0) return usual();
   const EngineOptions fitting = WithRoomForStates(model, options);
   const MemoryNeeds needs = NeedsOf(model, fitting);
   const size_t states = CheckedMultiply(
@@ -105,6 +106,7 @@ int64_t CacheTokens(const LanguageModel& model, const EngineOptions& options) {
   if (options.memory_limit < CheckedAdd(taken, needs.block)) {
     throw NoRoom(needs, "keys and values", options.memory_limit);
   }
+  if (needs.block == 0) return usual();  // other ranks alone have keys and values
   const int64_t blocks = static_cast<int64_t>((options.memory_limit - taken) / needs.block);
   const int64_t most = options.cache_tokens > 0 ? options.cache_tokens
                                                 : CheckedMultiply(context, fitting.most_running);

@@ -263,6 +263,19 @@ TEST(Shard, RanksKeepStatesOfTheirOwnHeads) {
   }
 }
 
+/// Steps of falcon_h1 have a multiplier, behind the product that a rank has its heads of.
+TEST(Shard, StatesBesideAttentionAreShared) {
+  for (const char* const name : {"falcon_h1", "falcon_h1_norm"}) {
+    SCOPED_TRACE(name);
+    ShardReport report;
+    const Graph graph = ShardedGraph(name, {.rank = 1, .ranks = 2}, report);
+    const Graph whole = ShardedGraph(name, {}, report);
+    EXPECT_EQ(StateOf(graph).recurrence * 2, StateOf(whole).recurrence);
+    EXPECT_EQ(ScanOf(graph).attributes.at("rate").dim(0),
+              ScanOf(whole).attributes.at("rate").dim(0) / 2);
+  }
+}
+
 TEST(Shard, MoreRanksThanGroupsShareThem) {
   int64_t heads = 0;
   for (int rank = 0; rank < 3; ++rank) {

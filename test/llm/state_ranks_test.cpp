@@ -221,6 +221,28 @@ TEST(StateRanks, BothKindsOfLayersInOneModel) {
   }
 }
 
+/// What memory rank 0 has says nothing then of the room for keys and values.
+TEST(StateRanks, AMemoryLimitWhereOtherRanksHaveTheKeys) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder / "mixed.pnnx.param";
+  WriteMixedModel(file);
+  const auto model = StateModelOn({3, true}, file);
+  ASSERT_EQ(model->kv_shape(KvType::kF32).layers, 0);
+  ASSERT_TRUE(model->facts().caches_tokens);
+  EngineOptions options;
+  options.threads = 1;
+  const int64_t usual = CacheTokens(*model, options);
+  options.memory_limit = NeedsOf(*model, options).fixed() + 4 * model->state_shape().bytes();
+  EXPECT_EQ(CacheTokens(*model, options), usual);
+  options.cache_tokens = 64;
+  EXPECT_EQ(CacheTokens(*model, options), 64);
+  GenerateRequest request = StateRankRequests()[0];
+  request.n = 1;
+  const auto alone = StateModelOn({1}, file);
+  EXPECT_EQ(Engine(model, options).Generate(request).tokens,
+            Engine(alone, {.threads = 1}).Generate(request).tokens);
+}
+
 TEST(StateLog, TellsWhatHasBecomeOfStatesOnce) {
   const StateShape shape{1, 2, 3};
   const auto log = std::make_shared<StateLog>();

@@ -317,6 +317,8 @@ TEST(GgufModel, StreamsHaveDefaults) {
                                  std::vector<std::string>(29, std::string(4, '\0')));
   ExpectThrows([&] { read(GgufModel(model).Set(cutoffs)); }, ErrorCode::kInvalidModel,
                "no sensible number");
+  ExpectThrows([&] { read(GgufModel(model).Set(model.Number("altup.num_inputs", 0))); },
+               ErrorCode::kInvalidModel, "is not above 0");
 }
 
 TEST(GgufModel, QueriesThatGrowNeedLayersThatTurn) {

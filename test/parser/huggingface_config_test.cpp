@@ -287,6 +287,9 @@ TEST(HuggingFaceConfig, ReadsStreams) {
   shares[3] = 1;
   refused({{"activation_sparsity_pattern", shares}}, "from 0 to below 1");
   refused({{"altup_num_inputs", 1}}, "residual streams");
+  refused({{"altup_num_inputs", 0}}, "altup_num_inputs");  // streams alone know who shares keys
+  refused({{"vocab_size_per_layer_input", INT64_MAX}}, "tokens with embeddings for layers");
+  refused({{"vocab_size_per_layer_input", 0}}, "tokens with embeddings for layers");
   refused({{"altup_active_idx", 4}}, "active stream");
   refused({{"num_kv_shared_layers", 30}}, "share keys and values");
   refused({{"num_kv_shared_layers", 26}}, "no layer before has the keys and values");

@@ -28,7 +28,13 @@ inline Value ParameterValue(const Operator& op, const std::string& name) {
   return found == op.params.end() ? Value() : found->second.value();
 }
 
-/// The same as it is written; empty where it is absent.
+/// 0 where it is absent, or no integer.
+inline int64_t IntParameter(const Operator& op, const std::string& name) {
+  const Value value = ParameterValue(op, name);
+  return value.IsInt() ? value.AsInt() : 0;
+}
+
+/// A parameter as it is written; empty where it is absent.
 inline std::string ParameterText(const Operator& op, const std::string& name) {
   const auto found = op.params.find(name);
   return found == op.params.end() ? std::string() : found->second.text();
