@@ -396,12 +396,19 @@ TEST(RankLimits, LayersWithAStateWaitLess) {
   const Link link{"", "", 1, 1e30};  // all that counts is how often
   const auto waits = [&](int64_t state_size, int ranks) {
     shape.state_size = state_size;
+    shape.state_alone = state_size > 0;
+    shape.state_layers = shape.state_alone ? shape.layers : 0;
     return DecodeOnRanks(shape, {16, 16}, FindMachine("a100"), link, ranks, 1).exchange;
   };
   const double layers = static_cast<double>(shape.layers);
   EXPECT_NEAR(waits(0, 4), 2 * layers + 2, 1e-6);
   EXPECT_NEAR(waits(128, 4), layers + 2, 1e-6);
   EXPECT_NEAR(waits(128, 3), 2 * layers + 2, 1e-6);  // ranks share groups
+  // Of a hybrid, attention and feed-forwards wait as in other models.
+  shape.state_alone = false;
+  shape.state_layers = 8;
+  const auto hybrid = DecodeOnRanks(shape, {16, 16}, FindMachine("a100"), link, 4, 1);
+  EXPECT_NEAR(hybrid.exchange, 2 * layers + 2, 1e-6);
 }
 
 TEST(RankLimits, SlowLinksAreSlowerThanOne) {

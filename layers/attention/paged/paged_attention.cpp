@@ -386,9 +386,8 @@ OORT_LAYERS(paged_attention) {
           "oort.Rotary. sinks: of each head a score that takes its share of the softmax "
           "without a value. distance_bias: (heads, distances), what is added to the score of a "
           "token so far before the query, of those further away as of the last. key_centre: "
-          "(kv_heads * head_dim), about what all keys have in common once they turned; a cache of "
-          "int8 keeps how far they are from it. Sequences and "
-          "cache come with the run. One rank's part of a model may "
+          "(kv_heads * head_dim), what keys have in common once they turned; int8 caches keep the "
+          "rest. Sequences and cache come with the run. A rank may "
           "begin with query first_query of the group of its first key, and end within one: "
           "group then says how many queries share a key. precision=bf16 may round "
           "both factors to bf16 where a sequence has many new tokens")
