@@ -367,7 +367,8 @@ std::shared_ptr<const LanguageModel> LanguageModel::LoadEncoderDecoder(
     options.exact = options.exact.value_or(true);
     auto impl = std::make_unique<Impl>();
     impl->group = group;
-    impl->encoder = std::make_unique<Impl::Encoder>(ReadEncoderDecoder(path));
+    impl->encoder = std::make_unique<Impl::Encoder>();
+    impl->encoder->files = ReadEncoderDecoder(path);
     const EncoderDecoderFiles& files = impl->encoder->files;
     EncoderDecoderGraphs graphs = BuildEncoderDecoder(files);
     impl->encoder->graph = std::move(graphs.encoder);
