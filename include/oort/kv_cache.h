@@ -80,7 +80,9 @@ class KvCache {
 
 /// What an encoder-decoder (T5, BART) has read: what each layer of its decoder sees of the text.
 struct EncodedText {
-  std::vector<Tensor> keys, values;  ///< (1, heads, tokens, head_dim) of f32 for each layer
+  /// (1, heads, tokens, head_dim) of f32 for each layer; heads of this rank.
+  std::vector<Tensor> keys, values;
+  int64_t number = -1;  ///< by which other ranks know it; below 0: there are none
 };
 
 /// Tokens of one sequence among the rows of a step.

@@ -180,8 +180,9 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   std::span<const int32_t> end_tokens() const;
   bool IsEnd(int32_t token) const;
 
-  /// Of an encoder-decoder: reads a prompt, one at a time: others wait. Throws kUnsupported for
-  /// other models, and kInvalidArgument for tokens that it cannot read.
+  /// Of an encoder-decoder: reads a prompt, one at a time: others wait. Of several ranks, rank 0
+  /// has the others read it, too, and each has what its heads see. Throws kUnsupported for other
+  /// models, and kInvalidArgument for tokens that it cannot read.
   std::shared_ptr<const EncodedText> EncodePrompt(std::span<const int32_t> tokens) const;
   /// Throws what EncodePrompt would, without reading anything.
   void CheckPrompt(std::span<const int32_t> tokens) const;
@@ -222,8 +223,9 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   static std::shared_ptr<const LanguageModel> LoadRank(const std::filesystem::path& path,
                                                        const LanguageModelOptions& options,
                                                        const std::shared_ptr<RankGroup>& group);
-  static std::shared_ptr<const LanguageModel> LoadEncoderDecoder(const std::filesystem::path& path,
-                                                                 LanguageModelOptions options);
+  static std::shared_ptr<const LanguageModel> LoadEncoderDecoder(
+      const std::filesystem::path& path, LanguageModelOptions options,
+      const std::shared_ptr<RankGroup>& group);
   static std::shared_ptr<const LanguageModel> Finish(std::unique_ptr<Impl> impl,
                                                      DecoderGraph decoder,
                                                      const LanguageModelOptions& options);

@@ -59,6 +59,8 @@ Tensor CopyRows(const Tensor& from, const std::vector<AxisRange>& rows) {
 
 /// The weights of an operator that have a row for each element that it gives.
 constexpr const char* kOfRows[] = {"weight", "scale", "minimum", "bias"};
+/// Those of attention that have one for each head of queries.
+constexpr const char* kOfHeads[] = {"sinks", "distance_bias"};
 
 }  // namespace
 
@@ -98,7 +100,7 @@ void WeightCutter::CutRows(Operator& op, const std::string& suffix,
 }
 
 void WeightCutter::CutHeads(Operator& op, const AxisRange& queries, const AxisRange& key_elements) {
-  CutOne(op, "sinks", queries);
+  for (const char* name : kOfHeads) CutOne(op, name, queries);
   CutOne(op, "key_centre", key_elements);
 }
 

@@ -27,7 +27,8 @@ class WeightCutter {
   void CutRows(Operator& op, const std::string& suffix, const AxisRange& rows);
   /// The same of several ranges, in this order.
   void CutRows(Operator& op, const std::string& suffix, const std::vector<AxisRange>& rows);
-  /// Of attention: sinks, one for each head of queries, and the centre of keys by its elements.
+  /// Of attention: sinks and biases of distances, a row for each head of queries, and the centre of
+  /// keys by its elements.
   void CutHeads(Operator& op, const AxisRange& queries, const AxisRange& key_elements);
   /// Columns of the weight, its scales and minimums; they begin and end with a unit of ColumnUnit.
   void CutColumns(Operator& op, const std::string& suffix, int64_t columns, const AxisRange& kept);

@@ -8,8 +8,10 @@
 
 #include "core/problems.h"
 #include "cpu/activation.h"
+#include "decoder/cut_weights.h"
 #include "decoder/relative_position.h"
 #include "decoder/table_writer.h"
+#include "graph/passes/rewrite.h"
 #include "oort/error.h"
 
 namespace oort {
@@ -269,6 +271,27 @@ EncoderDecoderGraphs BuildEncoderDecoder(const EncoderDecoderFiles& files) {
                                              Quote(files.config.family));
   }
   return graphs;
+}
+
+void TakeTextHeads(Graph& encoder, const AxisRange& heads) {
+  WeightCutter cutter;
+  const auto maker = [&](const Operator& reader) -> Operator& {
+    Operand& edge = encoder.operands[static_cast<size_t>(reader.inputs.at(0))];
+    edge.has_shape = false;  // that of all heads
+    return encoder.operators[static_cast<size_t>(edge.producer)];
+  };
+  for (const Operator& output : encoder.operators) {
+    if (output.type != "pnnx.Output") continue;
+    Operator& split = maker(maker(output));
+    Operator& product = maker(split);
+    std::vector<int64_t> shape = ParameterValue(split, "shape").AsInts();  // of SplitHeads
+    const int64_t dim = shape.at(3);
+    shape[2] = heads.size();
+    split.params["shape"] = Parameter::FromValue(Value::Ints(shape));
+    cutter.CutRows(product, "", AxisRange{heads.begin * dim, heads.end * dim});
+    product.params["out_features"] =
+        Parameter::FromValue(Value(Value::List{Value(heads.size() * dim)}));
+  }
 }
 
 }  // namespace oort

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "decoder/shard_plan.h"
 #include "oort/graph.h"
 #include "parser/huggingface/encoder_decoder.h"
 
@@ -23,5 +24,9 @@ std::vector<float> BucketBiases(const EncoderDecoderFiles& files, std::string_vi
 
 /// Throws kInvalidModel where tensors are missing, or have no place or another shape.
 EncoderDecoderGraphs BuildEncoderDecoder(const EncoderDecoderFiles& files);
+
+/// Leaves of the keys and values that an encoder gives those of some heads. What is in front of
+/// them stays whole.
+void TakeTextHeads(Graph& encoder, const AxisRange& heads);
 
 }  // namespace oort

@@ -54,21 +54,29 @@ class Sharder : private RankGraph {
   void PlanHeads() {
     for (size_t i = 0; i < graph_.operators.size(); ++i) {
       const Operator& op = graph_.operators[i];
-      if (op.type != "oort.PagedAttention") continue;
+      const bool of_text = op.type == "oort.TextAttention";
+      if (op.type != "oort.PagedAttention" && !of_text) continue;
       const int64_t dim = IntParameter(op, "head_dim");
       const std::optional<HeadRanges> cut = HeadsOf(op);
-      const bool cuts_all =
-          op.attributes.size() == op.attributes.count("sinks") + op.attributes.count("key_centre");
-      if (!cut || op.inputs.size() < 3 || !cuts_all) throw HeadsStayWhole();
+      const bool cuts_all = op.attributes.size() == op.attributes.count("sinks") +
+                                                        op.attributes.count("key_centre") +
+                                                        op.attributes.count("distance_bias");
+      if (!cut || op.inputs.size() < (of_text ? 1 : 3) || !cuts_all) throw HeadsStayWhole();
       Hint(op.inputs[0], Scaled(cut->queries, dim));
+      if (of_text) continue;  // its keys and values come with the text
       Hint(op.inputs[1], Scaled(cut->keys, dim));
       Hint(op.inputs[2], Scaled(cut->keys, dim));
     }
   }
 
+  /// A text has as many heads of keys as of queries.
+  static const char* KeyHeadsOf(const Operator& attention) {
+    return attention.type == "oort.TextAttention" ? "heads" : "kv_heads";
+  }
+
   std::optional<HeadRanges> HeadsOf(const Operator& attention) {
     HeadCut cut{.heads = IntParameter(attention, "heads"),
-                .kv_heads = IntParameter(attention, "kv_heads"),
+                .kv_heads = IntParameter(attention, KeyHeadsOf(attention)),
                 .ranks = options_.ranks,
                 .even_groups = options_.even_groups};
     const int64_t dim = std::max<int64_t>(1, IntParameter(attention, "head_dim"));
@@ -141,6 +149,7 @@ class Sharder : private RankGraph {
         {"oort.QuantizedLinear", &Sharder::Linear},
         {"oort.QuantizedEmbedding", &Sharder::Embed},
         {"oort.PagedAttention", &Sharder::Attend},
+        {"oort.TextAttention", &Sharder::AttendText},
         {"oort.ExpertMixture", &Sharder::Mix},
         {"oort.Rotary", &Sharder::Turn},
         {"oort.ShortConvolution", &Sharder::Convolve},
@@ -402,6 +411,21 @@ class Sharder : private RankGraph {
     Place(op.outputs[0], query);
   }
 
+  /// All layers have the same heads, of which the encoder makes keys and values.
+  void AttendText(int index) {
+    Operator& op = Op(index);
+    const int64_t dim = IntParameter(op, "head_dim"), heads = IntParameter(op, "heads");
+    report_.text_heads = {0, heads};
+    if (!shared_.attention) return GatherInputs(index);
+    const std::optional<HeadRanges> cut = HeadsOf(op);
+    const RankPlacement query{RankPlacement::kSplit, Scaled(cut->queries, dim), heads * dim};
+    if (text_heads_.empty()) text_heads_ = cut->queries;
+    if (PlaceOf(op.inputs[0]) != query || text_heads_ != cut->queries) throw HeadsStayWhole();
+    report_.text_heads = Mine(cut->queries);
+    SetInt(op, "heads", report_.text_heads.size());
+    Place(op.outputs[0], query);
+  }
+
   /// A rank has the channels of its heads, and of the groups that these read.
   void Convolve(int index) {
     const auto cut = scans_.find(Op(index).outputs[0]);
@@ -522,7 +546,8 @@ class Sharder : private RankGraph {
   const SharedHeads shared_;
   WeightCutter cutter_;
   std::map<int, RangesInTurn> hints_;  // of operands that attention and scans want by heads
-  std::map<int, ScanCut> scans_;       // by what convolutions give them
+  AxisRanges text_heads_;
+  std::map<int, ScanCut> scans_;  // by what convolutions give them
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "decoder/shard_plan.h"
 #include "oort/graph.h"
 
 namespace oort {
@@ -20,9 +21,10 @@ struct ShardOptions {
 };
 
 struct ShardReport {
-  int64_t kv_heads = 0;     ///< of this rank, in the cache
-  int64_t exchanges = 0;    ///< operators that wait for other ranks
-  size_t weight_bytes = 0;  ///< of this rank
+  int64_t kv_heads = 0;       ///< of this rank, in the cache
+  AxisRange text_heads = {};  ///< of this rank, in attention to what an encoder has read
+  int64_t exchanges = 0;      ///< operators that wait for other ranks
+  size_t weight_bytes = 0;    ///< of this rank
   /// The same number on all ranks that share the model out alike.
   uint64_t plan = 0;
   /// Operators with weights that each rank computes whole, because there is no rule for them.

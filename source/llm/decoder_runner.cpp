@@ -303,6 +303,7 @@ void DecoderRunner::Describe(std::span<const StepItem> items) {
   rows_.clear();
   slices_.clear();
   states_.clear();
+  texts_.clear();
   pictures_.clear();
   // Rows of nobody have no state.
   const bool fills = table_ != nullptr && items.size() > 1 && !has_states_;
@@ -354,6 +355,7 @@ void DecoderRunner::AddSlice(const StepItem& item) {
   const auto add = [&](int64_t at, int64_t rows) {
     slices_.push_back({first + at, rows, position + at, blocks, item.length, adapter, text, state});
     states_.push_back(state == nullptr ? -1 : state->number());
+    texts_.push_back(text == nullptr ? -1 : text->number);
   };
   // The CPU's kernels for several tokens of a sequence sum in another order than those for one. A
   // GPU has one kernel for few rows, which needs to know that some of them read what others write.
@@ -431,7 +433,8 @@ PendingForward DecoderRunner::Forward(std::span<const Tensor> inputs, std::span<
                   .slices = slices_,
                   .blocks = {},
                   .state_changes = {},
-                  .states = states_};
+                  .states = states_,
+                  .texts = texts_};
   if (state_log_) message.step.state_changes = state_log_->Take();
   group.Lead(message, [&] {
     const GroupScope scope(group.collective());

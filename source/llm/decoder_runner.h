@@ -153,7 +153,7 @@ class DecoderRunner {
   // Kept from step to step, so that a step need not allocate them.
   std::vector<int32_t> tokens_, positions_, rows_;
   std::vector<SequenceSlice> slices_;
-  std::vector<int64_t> states_;  // of each slice, the number of its state
+  std::vector<int64_t> states_, texts_;  // of each slice, numbers of its state and of its text
   std::vector<PictureRow> pictures_;
   Tensor logits_, argmax_;  // on the host
   Tensor unseen_logits_;    // where they were made

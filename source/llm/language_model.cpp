@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/cpu_limits.h"
 #include "core/guard.h"
 #include "core/problems.h"
 #include "decoder/converted.h"
@@ -127,11 +128,19 @@ struct LanguageModel::Impl {
   std::vector<std::string> adapters;
   std::unique_ptr<VisionTower> vision;  ///< null where no pictures are read
   std::unique_ptr<TextReader> reader;   ///< of an encoder-decoder
+  /// What the reader is made of once the heads of this rank are known.
+  struct Encoder {
+    EncoderDecoderFiles files;
+    Graph graph;
+  };
+  std::unique_ptr<Encoder> encoder;
   std::shared_ptr<RankGroup> group;     ///< null for one rank
   int64_t kv_heads = 0, kv_layers = 0;  ///< of this rank
+  AxisRange text_heads;                 ///< likewise, where ranks share attention to texts
   StateShape state;
 
   uint64_t TakePart(DecoderGraph& decoder, const RankOptions& ranks, bool on_gpu);
+  void MakeReader(const LanguageModelOptions& options);
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
             const std::vector<int32_t>& ends);
   RenderedChat Render(const ChatInputs& inputs, std::string_view name,
@@ -183,6 +192,7 @@ uint64_t LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions&
                                                      .exact = ranks.exact,
                                                      .even_groups = on_gpu});
     if (report.kv_heads > 0) kv_heads = report.kv_heads;
+    text_heads = report.text_heads;
     plan = report.plan;
   }
   state = StateOf(decoder.graph);
@@ -197,6 +207,20 @@ uint64_t LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions&
     for (const auto& [name, tensor] : op.attributes) info.step_bytes -= tensor.bytes();
   }
   return plan;
+}
+
+/// Each rank has the whole encoder, and reads every text by itself: all but the keys and values of
+/// heads that are those of other ranks.
+void LanguageModel::Impl::MakeReader(const LanguageModelOptions& options) {
+  if (text_heads.size() > 0) TakeTextHeads(encoder->graph, text_heads);
+  const RankOptions& ranks = options.ranks;
+  const bool shares_processors = ranks.count > 1 && ranks.lone < 0;
+  const int threads = shares_processors ? std::max(1, AvailableThreads() / ranks.count) : 0;
+  reader = std::make_unique<TextReader>(encoder->files, std::move(encoder->graph),
+                                        LoadingOf(options, exact), threads);
+  facts.start_token = reader->config().start_token;
+  facts.first_token = reader->config().forced_first;
+  encoder.reset();
 }
 
 namespace {
@@ -219,12 +243,11 @@ LanguageModelOptions OptionsOfRank(LanguageModelOptions options, RankGroup* grou
 
 /// What encoder-decoders cannot do.
 void CheckEncoderDecoderOptions(const LanguageModelOptions& options) {
-  const RankOptions& ranks = options.ranks;
   const std::pair<bool, const char*> given[] = {
       {options.device.type != DeviceType::kCpu, "a GPU"},
       {!options.adapters.empty(), "a LoRA adapter"},
       {!options.weights.empty(), "rounding weights while they are loaded"},
-      {ranks.count > 1 || ranks.mpi || ranks.tcp.ranks > 0 || ranks.lone >= 0, "running on ranks"}};
+      {options.ranks.pipeline, "sharing layers among ranks (the pipeline split)"}};
   for (const auto& [is_given, what] : given) {
     if (is_given) throw NotOfEncoderDecoders(what);
   }
@@ -272,9 +295,10 @@ LanguageModel::~LanguageModel() = default;
 
 std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::path& path,
                                                          const LanguageModelOptions& options) {
-  if (IsEncoderDecoder(path)) return LoadEncoderDecoder(path, options);
   return LoadOnRanks(options, [path, options](const std::shared_ptr<RankGroup>& group) {
-    return LoadRank(path, OptionsOfRank(options, group.get()), group);
+    const LanguageModelOptions own = OptionsOfRank(options, group.get());
+    return IsEncoderDecoder(path) ? LoadEncoderDecoder(path, own, group)
+                                  : LoadRank(path, own, group);
   });
 }
 
@@ -335,22 +359,25 @@ std::shared_ptr<const LanguageModel> LanguageModel::LoadRank(
 }
 
 std::shared_ptr<const LanguageModel> LanguageModel::LoadEncoderDecoder(
-    const std::filesystem::path& path, LanguageModelOptions options) {
+    const std::filesystem::path& path, LanguageModelOptions options,
+    const std::shared_ptr<RankGroup>& group) {
   return Guarded([&] {
     CheckEncoderDecoderOptions(options);
     // T5 was trained in bf16, and its sums outgrow f16.
     options.exact = options.exact.value_or(true);
-    const EncoderDecoderFiles files = ReadEncoderDecoder(path);
-    EncoderDecoderGraphs graphs = BuildEncoderDecoder(files);
     auto impl = std::make_unique<Impl>();
+    impl->group = group;
+    impl->encoder = std::make_unique<Impl::Encoder>();
+    impl->encoder->files = ReadEncoderDecoder(path);
+    const EncoderDecoderFiles& files = impl->encoder->files;
+    EncoderDecoderGraphs graphs = BuildEncoderDecoder(files);
+    impl->encoder->graph = std::move(graphs.encoder);
     DecoderGraph decoder(std::move(graphs.decoder));
     CheckpointContents texts;
     ReadCompanions(path, texts);
     impl->Fill(texts.tokenizer, texts.templates, files.config.end_tokens);
     impl->info = InfoOf(files, decoder);
-    impl->reader = std::make_unique<TextReader>(files, std::move(graphs.encoder),
-                                                LoadingOf(options, *options.exact));
-    impl->info.weight_bytes += impl->reader->weight_bytes();
+    impl->info.weight_bytes += WeightBytes(impl->encoder->graph);
     return Finish(std::move(impl), std::move(decoder), options);
   });
 }
@@ -381,6 +408,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   AddArgmax(decoder.graph, !impl->exact && options.device.type == DeviceType::kCpu);
   impl->kv_heads = impl->info.kv_heads;
   uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
+  if (!alone && impl->encoder) digest ^= DigestOf(impl->encoder->graph, options);
   impl->state = decoder.state;
   impl->kv_layers = std::min(decoder.cache_layers, impl->info.layers);
   const bool caches_tokens = impl->kv_layers > 0;  // the model, if perhaps not this rank
@@ -403,10 +431,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   }
   impl->facts = FactsOf(*impl->graph, impl->exact, decoder.short_context, decoder.attention);
   impl->facts.caches_tokens = caches_tokens;
-  if (impl->reader) {
-    impl->facts.start_token = impl->reader->config().start_token;
-    impl->facts.first_token = impl->reader->config().forced_first;
-  }
+  if (impl->encoder) impl->MakeReader(options);
   if (!alone) {
     impl->group->Agree(digest, SummaryOf(impl->info, options));
     ConnectGpus(impl->group->collective(), options);
@@ -527,7 +552,9 @@ std::shared_ptr<const EncodedText> LanguageModel::EncodePrompt(
     std::span<const int32_t> tokens) const {
   return Guarded([&] {
     CheckPrompt(tokens);
-    return impl_->reader->Read(tokens);
+    const auto read = [&] { return impl_->reader->Read(tokens); };
+    const bool leads = impl_->group != nullptr && rank() == 0;
+    return leads ? impl_->group->Read(tokens, read) : read();
   });
 }
 

@@ -34,10 +34,11 @@ struct RankGroup::Runner {
         states(shared->state_shape()),
         session(shared->graph(), {.threads = message.threads}) {}
 
-  void Step(RankStep& step, Collective& group) {
+  void Step(RankStep& step, const FollowedTexts& texts, Collective& group) {
     states.Change(step.state_changes);
     for (size_t i = 0; i < step.slices.size(); ++i) {
       step.slices[i].state = states.At(step.states[i], step.slices[i].position);
+      step.slices[i].text = texts.At(step.texts[i]);
     }
     if (table) table->Set(step.slices);
     const SequenceBatch batch{step.slices, &cache, table.get(), step.rows_alone};
@@ -129,7 +130,8 @@ void RankGroup::Agree(uint64_t digest, const std::string& summary) {
   if (pings_ && rank() == 0) pinger_ = std::thread([this] { Ping(); });
 }
 
-void RankGroup::Send(const RankMessage& message) {
+void RankGroup::Send(RankMessage& message) {
+  message.ended_texts = texts_.TakeEnded();
   std::vector<std::byte> bytes = message.Write();
   group_->Broadcast("the next step", bytes, 0);
   sent_ = true;
@@ -141,14 +143,15 @@ void RankGroup::Ping() {
   while (!wake_.wait_for(lock, pause, [this] { return stopping_; })) {
     if (std::exchange(sent_, false)) continue;
     try {
-      Send({});
+      RankMessage nothing;
+      Send(nothing);
     } catch (...) {
       return;  // the next step will say so
     }
   }
 }
 
-void RankGroup::Lead(const RankMessage& message, const std::function<void()>& body) {
+void RankGroup::Lead(RankMessage& message, const std::function<void()>& body) {
   const std::scoped_lock lock(mutex_);
   try {
     Guarded([&] {
@@ -187,8 +190,24 @@ void RankGroup::Close(uint32_t runner) noexcept {
   }
 }
 
+std::shared_ptr<const EncodedText> RankGroup::Read(
+    std::span<const int32_t> tokens, const std::function<std::shared_ptr<EncodedText>()>& read) {
+  RankMessage message;
+  message.command = RankCommand::kRead;
+  message.text = next_text_++;
+  message.prompt.assign(tokens.begin(), tokens.end());
+  std::shared_ptr<EncodedText> text;
+  Lead(message, [&] {
+    text = read();
+    text->number = message.text;
+    texts_.Add(text);
+  });
+  return text;
+}
+
 void RankGroup::Follow(const std::shared_ptr<const LanguageModel>& model) {
   std::map<uint32_t, Runner> runners;
+  FollowedTexts texts;
   // Threads are told when rank 0 goes. A process hears from it every quarter of the deadline.
   const double patience = pings_ ? 2 * deadline_ : std::numeric_limits<double>::infinity();
   try {
@@ -200,8 +219,13 @@ void RankGroup::Follow(const std::shared_ptr<const LanguageModel>& model) {
           group_->Broadcast("the next step", bytes, 0);
         }
         RankMessage message = RankMessage::Read(bytes);
+        texts.End(message.ended_texts);
         if (message.command == RankCommand::kStop) return;
         if (message.command == RankCommand::kNothing) continue;
+        if (message.command == RankCommand::kRead) {
+          texts.Add(message.text, model->EncodePrompt(message.prompt));
+          continue;
+        }
         if (message.command == RankCommand::kOpen) {
           runners.try_emplace(message.runner, model, message);
           const DeadlineScope patient(*group_, kLoadingDeadline, deadline_);
@@ -217,7 +241,7 @@ void RankGroup::Follow(const std::shared_ptr<const LanguageModel>& model) {
         } else if (message.command == RankCommand::kCopy) {
           found->second.Copy(message);
         } else {
-          found->second.Step(message.step, *group_);
+          found->second.Step(message.step, texts, *group_);
         }
       }
     });

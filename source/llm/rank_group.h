@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/collective.h"
+#include "llm/followed_texts.h"
 #include "llm/step_message.h"
 #include "oort/language_model.h"
 
@@ -47,18 +48,23 @@ class RankGroup {
   /// All ranks have loaded the same model in the same way, or all of them throw what is wrong.
   void Agree(uint64_t digest, const std::string& summary);
 
-  /// Rank 0: sends a message to all, then runs `body` beside them. Where it throws, all ranks end.
-  void Lead(const RankMessage& message, const std::function<void()>& body);
+  /// Rank 0: sends a message to all, and with it which texts have ended; then runs `body` beside
+  /// them. Where it throws, all ranks end.
+  void Lead(RankMessage& message, const std::function<void()>& body);
   /// A number for a new DecoderRunner of rank 0, whose caches the others have then, too.
   uint32_t Open(KvType kv, int64_t cache_tokens, int threads);
   void Close(uint32_t runner) noexcept;
+
+  /// Rank 0: all ranks read a text, this one by `read`.
+  std::shared_ptr<const EncodedText> Read(
+      std::span<const int32_t> tokens, const std::function<std::shared_ptr<EncodedText>()>& read);
 
   /// Other ranks: do what rank 0 says until it needs the model no more.
   void Follow(const std::shared_ptr<const LanguageModel>& model);
 
  private:
   struct Runner;
-  void Send(const RankMessage& message);
+  void Send(RankMessage& message);
   void Ping();
   void Stop() noexcept;
 
@@ -67,6 +73,8 @@ class RankGroup {
   bool pings_, lone_;
   std::mutex mutex_;  // one step at a time: exchanges of two must not mix
   uint32_t next_ = 1;
+  std::atomic<int64_t> next_text_ = 0;
+  ToldTexts texts_;
   std::vector<std::thread> followers_;
   std::condition_variable wake_;
   bool stopping_ = false;

@@ -17,9 +17,10 @@ class MessageWriter {
     const auto* bytes = reinterpret_cast<const std::byte*>(&value);
     bytes_.insert(bytes_.end(), bytes, bytes + sizeof(T));
   }
-  void PutAll(std::span<const int32_t> values) {
+  template <typename Values>
+  void PutAll(const Values& values) {
     Put(static_cast<uint64_t>(values.size()));
-    const std::span<const std::byte> bytes = std::as_bytes(values);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
   std::vector<std::byte> Take() { return std::move(bytes_); }
@@ -47,9 +48,10 @@ class MessageReader {
     if (count > bytes_.size() / item_bytes) Refuse();
     return static_cast<size_t>(count);
   }
-  std::vector<int32_t> GetAll() {
-    std::vector<int32_t> values(Count(sizeof(int32_t)));
-    const size_t bytes = values.size() * sizeof(int32_t);
+  template <typename T>
+  std::vector<T> GetAll() {
+    std::vector<T> values(Count(sizeof(T)));
+    const size_t bytes = values.size() * sizeof(T);
     if (bytes > 0) std::memcpy(values.data(), bytes_.data(), bytes);
     bytes_ = bytes_.subspan(bytes);
     return values;
@@ -68,7 +70,7 @@ class MessageReader {
   std::span<const std::byte> bytes_;
 };
 
-constexpr uint32_t kMessageVersion = 2;
+constexpr uint32_t kMessageVersion = 3;
 
 }  // namespace
 
@@ -77,7 +79,12 @@ std::vector<std::byte> RankMessage::Write() const {
   out.Put(kMessageVersion);
   out.Put(static_cast<uint32_t>(command));
   out.Put(runner);
+  out.PutAll(ended_texts);
   switch (command) {
+    case RankCommand::kRead:
+      out.Put(text);
+      out.PutAll(prompt);
+      break;
     case RankCommand::kOpen:
       out.Put(static_cast<uint8_t>(kv));
       out.Put(cache_tokens);
@@ -92,8 +99,8 @@ std::vector<std::byte> RankMessage::Write() const {
       out.Put(static_cast<uint64_t>(step.slices.size()));
       for (size_t i = 0; i < step.slices.size(); ++i) {
         const SequenceSlice& slice = step.slices[i];
-        for (const int64_t number :
-             {slice.first, slice.count, slice.position, slice.length, step.states.at(i)}) {
+        for (const int64_t number : {slice.first, slice.count, slice.position, slice.length,
+                                     step.states.at(i), step.texts.at(i)}) {
           out.Put(number);
         }
         out.Put(slice.adapter);
@@ -127,7 +134,12 @@ RankMessage RankMessage::Read(std::span<const std::byte> bytes) {
   if (command > static_cast<uint32_t>(RankCommand::kStop)) MessageReader::Refuse();
   message.command = static_cast<RankCommand>(command);
   message.runner = in.Get<uint32_t>();
+  message.ended_texts = in.GetAll<int64_t>();
   switch (message.command) {
+    case RankCommand::kRead:
+      message.text = in.Get<int64_t>();
+      message.prompt = in.GetAll<int32_t>();
+      break;
     case RankCommand::kOpen: {
       const uint8_t kv = in.Get<uint8_t>();
       if (kv > static_cast<uint8_t>(KvType::kK6V4)) MessageReader::Refuse();
@@ -140,19 +152,20 @@ RankMessage RankMessage::Read(std::span<const std::byte> bytes) {
       RankStep& step = message.step;
       step.unread_outputs = in.Get<uint64_t>();
       step.rows_alone = in.Get<uint8_t>() != 0;
-      step.tokens = in.GetAll();
-      step.positions = in.GetAll();
-      step.rows = in.GetAll();
-      const size_t slices = in.Count(5 * sizeof(int64_t));
+      step.tokens = in.GetAll<int32_t>();
+      step.positions = in.GetAll<int32_t>();
+      step.rows = in.GetAll<int32_t>();
+      const size_t slices = in.Count(6 * sizeof(int64_t));
       for (size_t i = 0; i < slices; ++i) {
         SequenceSlice slice;
         int64_t& state = step.states.emplace_back();
+        int64_t& text = step.texts.emplace_back();
         for (int64_t* number :
-             {&slice.first, &slice.count, &slice.position, &slice.length, &state}) {
+             {&slice.first, &slice.count, &slice.position, &slice.length, &state, &text}) {
           *number = in.Get<int64_t>();
         }
         slice.adapter = in.Get<int32_t>();
-        step.blocks.push_back(in.GetAll());
+        step.blocks.push_back(in.GetAll<int32_t>());
         step.slices.push_back(slice);
       }
       for (size_t i = 0; i < slices; ++i) step.slices[i].blocks = step.blocks[i];

@@ -13,6 +13,7 @@ namespace oort {
 
 enum class RankCommand : uint32_t {
   kNothing,  ///< rank 0 is still there
+  kRead,     ///< read a text: of encoder-decoders
   kOpen,     ///< make a cache and a session
   kStep,     ///< run a step
   kCopy,     ///< copy blocks of the cache
@@ -30,12 +31,17 @@ struct RankStep {
   std::vector<StateChange> state_changes;  ///< before it
   /// Of each slice, the number of its state; below 0: it has none.
   std::vector<int64_t> states;
+  /// The same of the texts that they are about.
+  std::vector<int64_t> texts;
 };
 
 /// Fields are those of its command; the others stay as they are here.
 struct RankMessage {
   RankCommand command = RankCommand::kNothing;
+  std::vector<int64_t> ended_texts;  ///< with any command: nobody needs them any more
   uint32_t runner = 0;
+  int64_t text = -1;            ///< the number of the one to read
+  std::vector<int32_t> prompt;  ///< its tokens
   KvType kv = KvType::kF32;
   int64_t cache_tokens = 0;
   int32_t threads = 0;

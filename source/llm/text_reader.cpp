@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "decoder/decoder_graph.h"
 #include "decoder/encoder_decoder.h"
 #include "decoder/relative_position.h"
 #include "oort/error.h"
@@ -17,11 +16,12 @@ constexpr int64_t kMostBiases = int64_t{1} << 28;  // of all heads for a text
 
 }  // namespace
 
-TextReader::TextReader(const EncoderDecoderFiles& files, Graph encoder, const LoadOptions& load)
+TextReader::TextReader(const EncoderDecoderFiles& files, Graph encoder, const LoadOptions& load,
+                       int threads)
     : config_(files.config),
       biases_(BucketBiases(files, files.config.names.encoder)),
-      weight_bytes_(WeightBytes(encoder)),
-      session_(std::make_unique<Session>(RuntimeGraph::Build(std::move(encoder), load))) {}
+      session_(std::make_unique<Session>(RuntimeGraph::Build(std::move(encoder), load),
+                                         SessionOptions{.threads = threads})) {}
 
 ReaderMemory TextReader::memory() const {
   const int64_t most = LongestText();
@@ -86,7 +86,7 @@ std::vector<Tensor> TextReader::InputsFor(std::span<const int32_t> tokens) const
   return inputs;
 }
 
-std::shared_ptr<const EncodedText> TextReader::Read(std::span<const int32_t> tokens) const {
+std::shared_ptr<EncodedText> TextReader::Read(std::span<const int32_t> tokens) const {
   Check(tokens);
   const std::lock_guard lock(mutex_);
   std::vector<Tensor> sides = session_->Forward(InputsFor(tokens));

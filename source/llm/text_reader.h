@@ -20,17 +20,17 @@ namespace oort {
 /// Thread contract: any number of threads; texts are read one at a time.
 class TextReader {
  public:
-  /// `encoder` is that of BuildEncoderDecoder.
-  TextReader(const EncoderDecoderFiles& files, Graph encoder, const LoadOptions& load);
+  /// `encoder` is that of BuildEncoderDecoder, perhaps with fewer heads of keys and values.
+  /// `threads`: 0 for all processors.
+  TextReader(const EncoderDecoderFiles& files, Graph encoder, const LoadOptions& load, int threads);
 
   const EncoderDecoderConfig& config() const { return config_; }
-  size_t weight_bytes() const { return weight_bytes_; }
   /// With the activations of the longest text.
   ReaderMemory memory() const;
   /// Throws kInvalidArgument for tokens that the vocabulary does not have, and for fewer than one
   /// or more than the longest text.
   void Check(std::span<const int32_t> tokens) const;
-  std::shared_ptr<const EncodedText> Read(std::span<const int32_t> tokens) const;
+  std::shared_ptr<EncodedText> Read(std::span<const int32_t> tokens) const;
 
  private:
   int64_t LongestText() const;
@@ -39,8 +39,7 @@ class TextReader {
 
   EncoderDecoderConfig config_;
   std::vector<float> biases_;  ///< (buckets, heads)
-  size_t weight_bytes_ = 0;
-  mutable std::mutex mutex_;  ///< of the session
+  mutable std::mutex mutex_;   ///< of the session
   std::unique_ptr<Session> session_;
 };
 

@@ -81,6 +81,17 @@ class TcpTest(TcpCase):
             self.assertEqual(together["token_ids"], alone["token_ids"], (ranks, split))
             self.assertEqual([a["text"] for a in together["others"]], [a["text"] for a in alone["others"]])
 
+    def test_each_rank_reads_the_text(self):
+        ask = ["generate", TINY / "t5", "--prompt", "the cat sat on a mat", "--max-tokens", 12, "--ignore-end"]
+        ask += ["--n", 3, "--temperature", 1, "--seed", 3, "--threads", 1]
+        alone = self.json(*ask)
+        for ranks in (2, 3):
+            codes, outs, errors = self.finish(self.start_all([*ask, "--split", "exact", "--json"], ranks))
+            self.assertEqual(codes, [0] * ranks, errors)
+            together = json.loads(outs[0])
+            self.assertEqual(together["token_ids"], alone["token_ids"], ranks)
+            self.assertEqual([a["text"] for a in together["others"]], [a["text"] for a in alone["others"]])
+
     def test_processes_give_the_bits_of_threads(self):
         ask = [*ASK, "--split", "fast", "--logprobs", 3]
         threads = self.json(*ask, "--ranks", 2)

@@ -58,6 +58,14 @@ class RanksTest(LanguageCase):
         self.fails(*ASK, "--ranks", 2, "--exchange", "nccl", code=1, says="for ranks on GPUs")
         self.fails(*ASK, "--ranks", 2, "--exchange", "pigeon", code=2, says="--exchange")
 
+    def test_encoder_decoders_share_all_but_the_encoder(self):
+        ask = ["generate", TINY / "t5", "--prompt", "the cat sat on a mat", "--max-tokens", 12, "--ignore-end"]
+        alone = self.json(*ask)
+        for split in ("exact", "fast"):
+            together = self.json(*ask, "--ranks", 3, "--split", split)
+            self.assertEqual(together["token_ids"], alone["token_ids"], split)
+        self.fails(*ask, "--ranks", 2, "--split", "pipeline", says="is not for encoder-decoders")
+
     def test_perplexity_is_that_of_one_rank(self):
         text = self.dir / "text.txt"
         text.write_text(RAW[0]["text"] if RAW else "Once upon a time there was a little dog.")
@@ -151,7 +159,8 @@ class MpiTest(LanguageCase):
             self.assertEqual(json.loads(out)["token_ids"], alone["token_ids"])  # printed once: it is one JSON
 
     def test_every_family_has_the_bits_of_one(self):
-        for number, file in enumerate(sorted(TINY.glob("*.gguf"))):
+        folders = [TINY / name for name in ("t5", "t5_gated", "bart")]
+        for number, file in enumerate([*sorted(TINY.glob("*.gguf")), *folders]):
             ranks = 2 + number % 3
             ask = ["generate", file, "--raw", "--prompt", "the cat", "--max-tokens", 6, "--ignore-end", "--exact"]
             ask += ["--logprobs", 2]

@@ -275,16 +275,18 @@ TEST(FollowedStates, DoAsRankZeroSays) {
   ExpectThrows([&] { states.Change(copied); }, ErrorCode::kDevice, "is not there");
 }
 
-TEST(StepMessage, NamesStates) {
+TEST(StepMessage, NamesStatesAndTexts) {
   RankMessage message;
   message.command = RankCommand::kStep;
   message.step.tokens = message.step.positions = {3, 4};
   message.step.slices = {{0, 1, 5, {}}, {1, 1, 0, {}}};
   message.step.states = {6, -1};
+  message.step.texts = {-1, 8};
   message.step.state_changes = {{6, 2}, {2, -1}};
   std::vector<std::byte> bytes = message.Write();
   const RankMessage read = RankMessage::Read(bytes);
   EXPECT_EQ(read.step.states, message.step.states);
+  EXPECT_EQ(read.step.texts, message.step.texts);
   EXPECT_EQ(read.step.state_changes, message.step.state_changes);
   EXPECT_EQ(read.step.slices[0].position, 5);
   bytes.pop_back();

@@ -228,7 +228,7 @@ TEST(EncoderDecoder, SaysWhatDoesNotFit) {
   };
   refuses({.weights = "int8"}, "rounding weights");
   refuses({.device = Device::Cuda(0)}, "a GPU");
-  refuses({.ranks = {.count = 2}}, "ranks");
+  refuses({.ranks = {.count = 2, .pipeline = true}}, "pipeline");
   refuses({.adapters = {{"a", "b"}}}, "LoRA");
   ExpectThrows([&] { VisitLogits(model, Tokens(9, 3), 4, {}, [](int64_t, auto) {}); },
                ErrorCode::kUnsupported, "encoder-decoders");
