@@ -72,7 +72,7 @@ class RankGroup {
   double deadline_;
   bool pings_, lone_;
   std::mutex mutex_;  // one step at a time: exchanges of two must not mix
-  uint32_t next_ = 1;
+  std::atomic<uint32_t> next_ = 1;
   std::atomic<int64_t> next_text_ = 0;
   ToldTexts texts_;
   std::vector<std::thread> followers_;
