@@ -76,7 +76,7 @@ TEST(AnswerPlaces, AnAmbiguousAnswerEndsWhenItHasMadeTooMuchWork) {
       std::chrono::milliseconds(20000));
   const auto trie = std::make_shared<TokenTrie>(std::vector<std::string>{"a", "ab", "abc"});
   StateMasks masks(automaton, trie);
-  AnswerPlaces places(automaton, trie, masks);
+  AnswerPlaces places(automaton, trie, masks, {.work = 200'000});
   AnswerPlaces::Place place;
   const auto answer = [&] {
     for (int i = 0; i < 100'000; ++i) {
