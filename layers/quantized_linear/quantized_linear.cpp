@@ -9,6 +9,7 @@
 #include "core/parallel.h"
 #include "layers/norm/norm_common.h"
 #include "layers/precision_param.h"
+#include "layers/quantized_linear/byte_rows.h"
 #include "layers/quantized_linear/quantized_linear_spec.h"
 #include "oort/kv_cache.h"
 
@@ -131,7 +132,9 @@ OORT_LAYERS(quantized_linear) {
       "activation(x W0^T + bias0) * (x W1^T + bias1). With norm, x is first "
       "divided by its root mean square and multiplied with it. precision=bf16 rounds x to "
       "bytes in groups, or, where it has many rows and the processor has such units, both sides to "
-      "16 bits; where kernels wait for memory, scales and minimums of 4 bits become bytes, too");
+      "16 bits; where kernels wait for memory, scales and minimums of 4 bits become bytes, too. "
+      "activations=int8 and fp8 are for GPUs: weights of more than 4 bits have 8 there, and so has "
+      "x where it has many rows");
   schema.Tensor("input", kF32Only).OptionalTensor("addend", kF32Only);
   schema.Int("in_features").AtLeast(1).Ints("out_features");
   for (int part = 0; part < kMostParts; ++part) {
@@ -142,5 +145,6 @@ OORT_LAYERS(quantized_linear) {
   schema.Bool("gated", false).Outputs(1, kMostParts);
   AddEpilogueParams(schema);
   AddPrecisionParam(schema);
+  schema.String(kActivationsParam, "floats").OneOf({"floats", "int8", "fp8"});
   registry.Add(schema, Create<QuantizedLinear>());
 }

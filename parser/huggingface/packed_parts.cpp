@@ -2,9 +2,9 @@
 #include "parser/huggingface/packed_parts.h"
 
 #include <cmath>
-#include <limits>
 #include <span>
 
+#include "core/e4m3.h"
 #include "core/problems.h"
 #include "weights/weight_format.h"
 
@@ -52,19 +52,11 @@ std::vector<uint32_t> ReadWords(const PackedPart& part) {
   return words;
 }
 
-float Float8Value(uint8_t bits) {
-  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  if (exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
-  const float size = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
-                                   : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
-  return (bits & 128) != 0 ? -size : size;
-}
-
 std::vector<float> ReadFinite(const std::string& name, const PackedPart& part) {
   std::vector<float> values;
   if (part.entry.dtype == "F8_E4M3") {
     for (const std::byte byte : ReadBytes(part)) {
-      values.push_back(Float8Value(std::to_integer<uint8_t>(byte)));
+      values.push_back(ValueOfE4m3(std::to_integer<uint8_t>(byte)));
     }
   } else if (part.entry.format && *part.entry.format <= WeightFormat::kBf16) {
     const DType dtype = FloatType(*part.entry.format);

@@ -34,7 +34,4 @@ std::vector<uint32_t> ReadWords(const PackedPart& part);
 /// Numbers of F32, F16, BF16 or F8_E4M3; throws where one is not finite, or for others.
 std::vector<float> ReadFinite(const std::string& name, const PackedPart& part);
 
-/// What a byte of F8_E4M3 stands for: there are no infinities, and 0x7f and 0xff are no numbers.
-float Float8Value(uint8_t bits);
-
 }  // namespace oort::huggingface

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/e4m3.h"
 #include "weights/quantize_weights.h"
 
 namespace oort::huggingface {
@@ -87,7 +88,7 @@ class Float8Matrix final : public ScaledMatrix {
       : weight_(RequirePart(name, parts, "weight")) {
     sizes_ = RequireMatrix(name, weight_.entry);
     scales_.emplace(name, RequireScale(name, parts), sizes_, quantization);
-    for (size_t i = 0; i < values_.size(); ++i) values_[i] = Float8Value(static_cast<uint8_t>(i));
+    for (size_t i = 0; i < values_.size(); ++i) values_[i] = ValueOfE4m3(static_cast<uint8_t>(i));
   }
 
   StoredMatrix Rows(int64_t begin, int64_t count) const override {

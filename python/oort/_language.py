@@ -188,6 +188,7 @@ class LanguageModel:
     device          "cpu", "cuda" or "cuda:1"
     weights         what weights become while they are loaded: "int8", "int4", "bf16", "f16" or "f32"
     group           weights that share a scale
+    activations     "int8" or "fp8": of what products on a Hopper GPU are
     exact           whether activations stay f32 throughout
     threads         0 for as many as the process may use
     cache_tokens    of all requests together; 0: the model's context, at most 8192
@@ -234,6 +235,7 @@ class LanguageModel:
         device: str = "cpu",
         weights: str = "",
         group: int = 32,
+        activations: str = "",
         exact: Optional[bool] = None,
         threads: int = 0,
         cache_tokens: int = 0,
@@ -263,14 +265,14 @@ class LanguageModel:
         self._embedder: Optional[Embedder] = None
         self._loaded: Any = None
         options = {
-            "device": device, "weights": weights, "group": group, "exact": exact, "threads": threads,
-            "cache_tokens": cache_tokens, "kv": kv, "memory_limit": memory_limit, "deterministic": deterministic,
-            "reuse_prefixes": reuse_prefixes, "adapters": adapters, "progress": progress, "ranks": ranks,
-            "split": split, "exchange": exchange, "rank_deadline": rank_deadline, "draft": draft,
-            "draft_model": draft_model, "draft_tokens": draft_tokens, "prompt_chunk": prompt_chunk,
-            "step_tokens": step_tokens, "step_seconds": step_seconds, "most_running": most_running,
-            "most_waiting": most_waiting, "most_waiting_tokens": most_waiting_tokens, "reserve_cache": reserve_cache,
-            "swap_bytes": swap_bytes,
+            "device": device, "weights": weights, "group": group, "activations": activations, "exact": exact,
+            "threads": threads, "cache_tokens": cache_tokens, "kv": kv, "memory_limit": memory_limit,
+            "deterministic": deterministic, "reuse_prefixes": reuse_prefixes, "adapters": adapters,
+            "progress": progress, "ranks": ranks, "split": split, "exchange": exchange,
+            "rank_deadline": rank_deadline, "draft": draft, "draft_model": draft_model, "draft_tokens": draft_tokens,
+            "prompt_chunk": prompt_chunk, "step_tokens": step_tokens, "step_seconds": step_seconds,
+            "most_running": most_running, "most_waiting": most_waiting, "most_waiting_tokens": most_waiting_tokens,
+            "reserve_cache": reserve_cache, "swap_bytes": swap_bytes,
         }  # fmt: skip
         if _oort.is_encoder(self.path):
             self._refuse_for_encoder(options)

@@ -119,6 +119,7 @@ LanguageModelOptions ModelOptionsOf(const nb::dict& given) {
   LanguageModelOptions options;
   SetDevice(options.device, given);
   Set(options.weights, given, "weights");
+  Set(options.activations, given, "activations");
   Set(options.group, given, "group");
   Set(options.exact, given, "exact");
   std::vector<std::pair<std::string, std::string>> adapters;

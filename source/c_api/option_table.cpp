@@ -25,6 +25,8 @@ constexpr OptionSpec kTable[] = {
     {"exact", kFlag, "keep activations in f32 throughout"},
     {"weights", kChoice, "what weights become while they are loaded", 0, "int8|int4|bf16|f16|f32"},
     {"group", kInteger, "weights of int8 and int4 that share a scale", 1},
+    {"activations", kChoice, "of what products on a Hopper GPU are; default: 16 bits", 0,
+     "int8|fp8"},
     {"load_adapter", kFiles, "a LoRA adapter that requests may name: NAME=PATH"},
     {"ranks", kInteger,
      "threads of this process that compute a model together: one for each GPU, say", 1},

@@ -253,6 +253,7 @@ LanguageModelOptions ModelOptionsOf(const oort_options* options, std::stop_sourc
   model.device = settings.GetDevice();
   model.exact = settings.Flag("exact");
   model.weights = settings.Text("weights").value_or("");
+  model.activations = settings.Text("activations").value_or("");
   Assign(model.group, settings.Integer("group"));
   for (const std::string& adapter : settings.Texts("load_adapter")) {
     const size_t equals = adapter.find('=');
@@ -294,6 +295,7 @@ DraftOptions DraftOf(const oort_options* options) {
   const LanguageModelOptions defaults;
   load.adapters.clear();
   load.weights = defaults.weights;
+  load.activations = defaults.activations;
   load.group = defaults.group;
   load.ranks = defaults.ranks;
   draft.source = DraftOptions::kModel;

@@ -78,6 +78,11 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
            "--exact keeps activations in f32, --fast rounds them in products (default: --fast; on "
            "a GPU --exact for models below 512 MB, and for t5 and bart)");
   device.Add(app);
+  app.add_option("--activations", activations,
+                 "On a Hopper GPU: products of layers are of int8 or fp8 (e4m3), weights always, "
+                 "activations of prompts and of more than 8 answers at once")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"int8", "fp8"}));
   app.add_option("--kv", kv,
                  "How keys and values are kept: f32, f16, int8, on a CPU k6v4 (keys of 6 bits, "
                  "values of 4) "
@@ -123,6 +128,7 @@ std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
   ProgressLine line;
   LanguageModelOptions options;
   options.exact = exact;
+  options.activations = activations;
   options.device = device.Get();
   options.isa = isa;
   options.progress = line.Function();

@@ -26,7 +26,8 @@ struct LanguageOptions {
   std::string model;
   std::optional<bool> exact;
   DeviceOption device;
-  std::string kv;       ///< empty: as the model wants it
+  std::string activations;  ///< "int8", "fp8", or empty
+  std::string kv;           ///< empty: as the model wants it
   int64_t context = 0;  ///< 0: the model's, at most 8192
   uint64_t memory_limit = 0;
   int threads = 0;

@@ -33,6 +33,7 @@ Scores Evaluate(const PerplexityArguments& options,
     load.exact = true;
     // What is judged must not befall what it is judged by.
     load.kv.clear();
+    load.activations.clear();
     load.weights.clear();
     reference.model = load.Load();
     reference.options = load.ForEngine(*reference.model);

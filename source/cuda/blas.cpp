@@ -120,16 +120,23 @@ cudaDataType BlasType(DType dtype) {
   }
 }
 
+/// Whether sums are integers.
+bool IsWhole(const Product& product) { return product.input == DType::kI8 && !product.fp8; }
+
+cudaDataType InputType(const Product& product) {
+  return product.fp8 ? CUDA_R_8F_E4M3 : BlasType(product.input);
+}
+
 cublasComputeType_t ComputeType(const Product& product) {
   if (product.input == DType::kF64) return CUBLAS_COMPUTE_64F;
-  if (product.input == DType::kI8) return CUBLAS_COMPUTE_32I;
+  if (IsWhole(product)) return CUBLAS_COMPUTE_32I;
   return product.tf32 && product.input == DType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                       : CUBLAS_COMPUTE_32F;
 }
 
 cudaDataType ScaleType(const Product& product) {
   if (product.input == DType::kF64) return CUDA_R_64F;
-  return product.input == DType::kI8 ? CUDA_R_32I : CUDA_R_32F;
+  return IsWhole(product) ? CUDA_R_32I : CUDA_R_32F;
 }
 
 cublasLtEpilogue_t EpilogueOf(Product::Epilogue epilogue) {
@@ -142,10 +149,10 @@ cublasLtEpilogue_t EpilogueOf(Product::Epilogue epilogue) {
 }
 
 /// cuBLAS counts columns first, so a row-major matrix of (rows, columns) is one of (columns, rows).
-cublasLtMatrixLayout_t MakeLayout(DType dtype, int64_t rows, int64_t columns, int64_t row_stride,
+cublasLtMatrixLayout_t MakeLayout(cudaDataType type, int64_t rows, int64_t columns, int64_t row_stride,
                                   int64_t batch, int64_t batch_stride) {
   cublasLtMatrixLayout_t layout = nullptr;
-  Check(Blas().layout_create(&layout, BlasType(dtype), static_cast<uint64_t>(columns),
+  Check(Blas().layout_create(&layout, type, static_cast<uint64_t>(columns),
                              static_cast<uint64_t>(rows), row_stride > 0 ? row_stride : columns),
         "describing a matrix");
   if (batch > 1) {
@@ -203,11 +210,12 @@ void Matmul::Describe() {
   set(CUBLASLT_MATMUL_DESC_TRANSA, first);
   set(CUBLASLT_MATMUL_DESC_TRANSB, second);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(p.epilogue));
-  a_ = p.transpose_a ? MakeLayout(p.input, p.k, p.m, p.row_a, p.batch, p.stride_a)
-                     : MakeLayout(p.input, p.m, p.k, p.row_a, p.batch, p.stride_a);
-  b_ = p.transpose_b ? MakeLayout(p.input, p.n, p.k, p.row_b, p.batch, p.stride_b)
-                     : MakeLayout(p.input, p.k, p.n, p.row_b, p.batch, p.stride_b);
-  c_ = MakeLayout(p.output, p.m, p.n, p.row_c, p.batch, p.stride_c);
+  const cudaDataType input = InputType(p);
+  a_ = p.transpose_a ? MakeLayout(input, p.k, p.m, p.row_a, p.batch, p.stride_a)
+                     : MakeLayout(input, p.m, p.k, p.row_a, p.batch, p.stride_a);
+  b_ = p.transpose_b ? MakeLayout(input, p.n, p.k, p.row_b, p.batch, p.stride_b)
+                     : MakeLayout(input, p.k, p.n, p.row_b, p.batch, p.stride_b);
+  c_ = MakeLayout(BlasType(p.output), p.m, p.n, p.row_c, p.batch, p.stride_c);
 }
 
 void Matmul::Choose() {
@@ -287,7 +295,7 @@ void Matmul::Run(const Stream& stream, const void* a, const void* b, void* c, co
   if (product_.input == DType::kF64) {
     alpha = &alpha64;
     beta = &beta64;
-  } else if (product_.input == DType::kI8) {
+  } else if (IsWhole(product_)) {
     alpha = &alpha32;
     beta = &beta32;
   }

@@ -50,6 +50,7 @@ struct Product {
   bool transpose_b = false;  ///< B lies as (n,k)
   DType input = DType::kF32;
   DType output = DType::kF32;
+  bool fp8 = false;   ///< inputs are e4m3, as large as kI8, which `input` says
   bool tf32 = false;  ///< f32 inputs are rounded to tf32 for the tensor cores
   Epilogue epilogue = kNone;
   float alpha = 1, beta = 0;

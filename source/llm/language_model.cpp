@@ -15,6 +15,7 @@
 #include "decoder/quantized_checkpoint.h"
 #include "decoder/random_checkpoint.h"
 #include "decoder/shard.h"
+#include "llm/byte_activations.h"
 #include "llm/exactness.h"
 #include "llm/experts_place.h"
 #include "llm/load_on_ranks.h"
@@ -86,7 +87,9 @@ namespace {
 
 bool IsExact(const LanguageModelInfo& info, const LanguageModelOptions& options) {
   const auto weight_bytes = static_cast<double>(info.weight_bytes);
-  return options.exact.value_or(IsExactByDefault(options.device.type, weight_bytes));
+  const bool unasked =
+      options.activations.empty() && IsExactByDefault(options.device.type, weight_bytes);
+  return options.exact.value_or(unasked);
 }
 
 /// How all graphs of the model are loaded, on the CPU.
@@ -295,6 +298,7 @@ LanguageModel::~LanguageModel() = default;
 
 std::shared_ptr<const LanguageModel> LanguageModel::Load(const std::filesystem::path& path,
                                                          const LanguageModelOptions& options) {
+  Guarded([&] { CheckActivations(options); });
   return LoadOnRanks(options, [path, options](const std::shared_ptr<RankGroup>& group) {
     const LanguageModelOptions own = OptionsOfRank(options, group.get());
     return IsEncoderDecoder(path) ? LoadEncoderDecoder(path, own, group)
@@ -393,7 +397,10 @@ std::shared_ptr<const LanguageModel> LanguageModel::Random(std::string_view name
     impl->info = InfoOf(checkpoint->config(), 0, decoder);
     return Finish(std::move(impl), std::move(decoder), OptionsOfRank(options, ranks.get()));
   };
-  return Guarded([&] { return LoadOnRanks(options, load); });
+  return Guarded([&] {
+    CheckActivations(options);
+    return LoadOnRanks(options, load);
+  });
 }
 
 std::vector<std::string_view> LanguageModel::RandomNames() { return RandomModelNames(); }
@@ -406,6 +413,8 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   impl->exact = IsExact(impl->info, options);
   const bool alone = impl->group == nullptr;
   AddArgmax(decoder.graph, !impl->exact && options.device.type == DeviceType::kCpu);
+  impl->info.step_bytes -= static_cast<size_t>(
+      SetActivations(decoder.graph, options.activations, impl->info.vocabulary));
   impl->kv_heads = impl->info.kv_heads;
   uint64_t digest = alone ? 0 : DigestOf(decoder.graph, options);
   if (!alone && impl->encoder) digest ^= DigestOf(impl->encoder->graph, options);

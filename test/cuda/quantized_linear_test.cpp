@@ -6,71 +6,13 @@
 #include <cstring>
 
 #include "cuda/device.h"
-#include "decoder/graph_writer.h"
+#include "cuda/quantized_case.h"
 #include "oort/runtime_graph.h"
 #include "oort/session.h"
 #include "oort/testing.h"
-#include "weights/quantize_weights.h"
 
 namespace oort {
 namespace {
-
-struct QuantizedCase {
-  WeightFormat format = WeightFormat::kBf16;
-  int64_t group = 32;
-  int64_t columns = 576;
-  std::vector<int64_t> part_rows = {48};
-  bool gated = false, norm = false, bias = false, addend = false;
-  DType scale = DType::kF16;
-  float unit = 1;         ///< of the inputs
-  float weight_unit = 1;  ///< of the weights
-
-  StoredMatrix Weight(int64_t rows, uint64_t seed) const {
-    const Tensor values =
-        testing::RandomTensor(DType::kF32, {rows, columns}, seed, -weight_unit, weight_unit);
-    StoredMatrix stored = AllocateStored({format, group, scale}, rows, columns);
-    QuantizeRows(values.data<float>(), 0, rows, stored);
-    return stored;
-  }
-
-  Graph Build() const {
-    GraphWriter writer;
-    std::vector<int> inputs = {
-        writer.AddInput("pnnx_input_0", DType::kF32, {Shape::kUnknown, columns})};
-    if (addend) {
-      inputs.push_back(
-          writer.AddInput("pnnx_input_1", DType::kF32, {Shape::kUnknown, part_rows[0]}));
-    }
-    Written linear{"oort.QuantizedLinear", "tested"};
-    Value::List rows;
-    for (size_t i = 0; i < part_rows.size(); ++i) {
-      const std::string suffix = i == 0 ? "" : "_" + std::to_string(i);
-      linear.AttachWeight(Weight(part_rows[i], 11 + i), suffix);
-      if (bias) {
-        linear.Attach("bias" + suffix, testing::RandomTensor(DType::kF32, {part_rows[i]}, 21 + i));
-      }
-      rows.emplace_back(part_rows[i]);
-    }
-    linear.Set("in_features", Value(columns)).Set("out_features", Value(rows));
-    linear.Set("gated", Value(gated));
-    if (gated) linear.Set("activation", Value(std::string("silu")));
-    if (norm) linear.Attach("norm", testing::RandomTensor(DType::kF32, {columns}, 31, 0.5, 2));
-    const int results = gated ? 1 : static_cast<int>(part_rows.size());
-    const std::vector<int> outputs = writer.Add(std::move(linear), inputs, results);
-    for (int i = 0; i < results; ++i) {
-      writer.Add({"pnnx.Output", "pnnx_output_" + std::to_string(i)},
-                 {outputs[static_cast<size_t>(i)]}, 0);
-    }
-    return writer.Take();
-  }
-
-  std::vector<Tensor> Inputs(int64_t rows) const {
-    std::vector<Tensor> inputs = {testing::RandomTensor(DType::kF32, {rows, columns}, 41, -3, 3)};
-    for (int64_t i = 0; i < rows * columns; ++i) inputs[0].data<float>()[i] *= unit;
-    if (addend) inputs.push_back(testing::RandomTensor(DType::kF32, {rows, part_rows[0]}, 42));
-    return inputs;
-  }
-};
 
 class CudaQuantizedLinear : public ::testing::Test {
  protected:

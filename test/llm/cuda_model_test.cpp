@@ -30,10 +30,12 @@ class CudaModel : public ::testing::Test {
   }
 
   static std::shared_ptr<const LanguageModel> LoadOn(const std::filesystem::path& path,
-                                                     Device device, bool exact) {
+                                                     Device device, bool exact,
+                                                     const std::string& activations = "") {
     LanguageModelOptions options;
     options.device = device;
     options.exact = exact;
+    options.activations = activations;
     return LanguageModel::Load(path, options);
   }
 
@@ -318,6 +320,26 @@ TEST_F(CudaModel, KeysAndValuesOfFp8) {
   for (const size_t step : {1, 8, 40}) {
     EXPECT_LT(MeanDivergence(want, Logits(model, KvType::kFp8, step), *model), 0.04) << step;
     EXPECT_LT(MeanDivergence(want, Logits(model, KvType::kInt8, step), *model), 0.004) << step;
+  }
+}
+
+/// Products of bytes say nearly what those of 16 bits say, of one token, of few and of many.
+TEST_F(CudaModel, ActivationsOfBytes) {
+  for (const char* name : {"llama", "qwen2", "gemma2", "gpt2"}) {
+    SCOPED_TRACE(name);
+    const auto plain = LoadOn(kGpuModels / name, Device::Cuda(0), false);
+    const std::vector<float> want = Logits(plain, KvType::kF16, 8);
+    for (const char* kind : {"int8", "fp8"}) {
+      SCOPED_TRACE(kind);
+      const auto model = LoadOn(kGpuModels / name, Device::Cuda(0), false, kind);
+      EXPECT_LT(model->info().step_bytes, plain->info().step_bytes);
+      const bool coarse = std::string(kind) == "fp8";
+      for (const size_t step : {1, 8, 40}) {
+        EXPECT_LT(MeanDivergence(want, Logits(model, KvType::kF16, step), *model),
+                  coarse ? 0.05 : 0.01)
+            << step;
+      }
+    }
   }
 }
 

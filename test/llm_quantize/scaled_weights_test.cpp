@@ -90,18 +90,6 @@ TEST(ScaledWeights, GiveTheTokensOfTransformers) {
   }
 }
 
-TEST(ScaledWeights, BytesOfFloat8StandForWhatTheyShould) {
-  using huggingface::Float8Value;
-  EXPECT_EQ(Float8Value(0x00), 0.0F);
-  EXPECT_EQ(Float8Value(0x01), std::ldexp(1.0F, -9));
-  EXPECT_EQ(Float8Value(0x08), std::ldexp(1.0F, -6));
-  EXPECT_EQ(Float8Value(0x38), 1.0F);
-  EXPECT_EQ(Float8Value(0xBC), -1.5F);
-  EXPECT_EQ(Float8Value(0x7E), 448.0F);
-  EXPECT_TRUE(std::isnan(Float8Value(0x7F)));
-  EXPECT_TRUE(std::isnan(Float8Value(0xFF)));
-}
-
 ChangedFolder ChangedModel(const std::string& name) { return ChangedFolder(kScaledModels / name); }
 
 TEST(ScaledWeights, SayWhatIsWrong) {

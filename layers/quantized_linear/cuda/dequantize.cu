@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <type_traits>
 #include <utility>
 
 #include "cuda/elements.h"
 #include "cuda/kernel_tools.h"
 #include "cuda/launch.h"
 #include "cuda/stream.h"
+#include "layers/attention/paged/cuda/fp8.h"
+#include "layers/quantized_linear/byte_rows.h"
 #include "layers/quantized_linear/cuda/row_activation.h"
 
 namespace oort::cuda {
@@ -158,6 +161,31 @@ __device__ __forceinline__ void NarrowForTiles(Out* row, int i, float4 v) {
   *reinterpret_cast<uint32_t*>(to + 8) = both.y;
 }
 
+/// The same as i8 or e4m3.
+__device__ __forceinline__ void NarrowToBytes(int8_t* to, float4 v) {
+  const auto byte = [](float value) {
+    return static_cast<uint32_t>(__float2int_rn(fminf(fmaxf(value, -127.0f), 127.0f))) & 0xff;
+  };
+  *reinterpret_cast<uint32_t*>(to) =
+      byte(v.x) | byte(v.y) << 8 | byte(v.z) << 16 | byte(v.w) << 24;
+}
+__device__ __forceinline__ void NarrowToBytes(Fp8* to, float4 v) {
+  *reinterpret_cast<uint32_t*>(to) = Fp8Four(v.x, v.y, v.z, v.w);
+}
+
+/// In what units a row comes.
+template <typename Out>
+__device__ __forceinline__ float RowUnit(float largest) {
+  if constexpr (sizeof(Out) != 1) return UnitFor(largest);
+  return ByteUnit(std::is_same_v<Out, Fp8> ? ByteKind::kFp8 : ByteKind::kInt8, largest);
+}
+/// NaN where one of them is.
+__device__ __forceinline__ float LargerOf(float a, float b) {
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+  return larger;
+}
+
 /// A thread block casts a row; where nothing is summed up over the row, several share it.
 template <typename Out, int kBlock>
 __global__ void __launch_bounds__(kBlock)
@@ -190,23 +218,25 @@ __global__ void __launch_bounds__(kBlock)
     float largest = 0;
     for (int i = threadIdx.x * 4; i < columns; i += kBlock * 4) {
       const float4 v = gained(i, factor);
-      largest = fmaxf(fmaxf(largest, fmaxf(fabsf(v.x), fabsf(v.y))), fmaxf(fabsf(v.z), fabsf(v.w)));
+      largest = LargerOf(LargerOf(largest, LargerOf(fabsf(v.x), fabsf(v.y))),
+                         LargerOf(fabsf(v.z), fabsf(v.w)));
     }
-    const float unit =
-        UnitFor(OfBlock<kBlock>(largest, [](float a, float b) { return fmaxf(a, b); }));
+    const float unit = RowUnit<Out>(OfBlock<kBlock>(largest, LargerOf));
     if (threadIdx.x == 0) factors[blockIdx.x] = unit;
     factor /= unit;
   }
   Out* to = out + static_cast<int64_t>(blockIdx.x) * padded * (cast.in_halves ? 2 : 1);
   const int stride = static_cast<int>(gridDim.y) * kBlock * 4;
   for (int i = (blockIdx.y * kBlock + threadIdx.x) * 4; i < padded; i += stride) {  // whole steps
-    if (cast.for_tiles) {
+    if constexpr (sizeof(Out) == 1) {
+      NarrowToBytes(to + i, gained(i, factor));
+    } else if (cast.for_tiles) {
       NarrowForTiles(to, i, gained(i, factor));
-      continue;
+    } else {
+      float4 rest, none;
+      NarrowFour(to + i, gained(i, factor), &rest);
+      if (cast.in_halves) NarrowFour(to + padded + i, rest, &none);
     }
-    float4 rest, none;
-    NarrowFour(to + i, gained(i, factor), &rest);
-    if (cast.in_halves) NarrowFour(to + padded + i, rest, &none);
   }
 }
 
@@ -244,8 +274,15 @@ __device__ __forceinline__ Numbers<kCount> SumAt(const RowSums& s, int64_t row, 
     const Numbers<kCount> more = Load<kCount>(s.sums + split * s.rows * s.width + at);
     for (int i = 0; i < kCount; ++i) n.v[i] += more.v[i];
   }
+  if (s.whole) {
+    for (int i = 0; i < kCount; ++i) n.v[i] = __int2float_rn(__float_as_int(n.v[i]));
+  }
   if (s.factors != nullptr) {
     for (int i = 0; i < kCount; ++i) n.v[i] *= s.factors[row];
+  }
+  if (s.scales != nullptr) {
+    const Numbers<kCount> scales = Load<kCount>(s.scales + column);
+    for (int i = 0; i < kCount; ++i) n.v[i] *= scales.v[i];
   }
   if (s.bias != nullptr) {
     const Numbers<kCount> bias = Load<kCount>(s.bias + column);
@@ -289,6 +326,10 @@ __global__ void __launch_bounds__(kThreads)
   if (column >= s.width) return;
   for (int64_t row = blockIdx.y; row < s.rows; row += gridDim.y) {
     Numbers<kCount> n = SumAt<kCount>(s, row, column);
+    if (parts.addend != nullptr && column < parts.width[0]) {
+      const Numbers<kCount> more = Load<kCount>(parts.addend + row * parts.width[0] + column);
+      for (int i = 0; i < kCount; ++i) n.v[i] += more.v[i];
+    }
     for (int i = 0; i < kCount; ++i) n.v[i] = Activate(s.activation, n.v[i]);
     int64_t first = 0;
 #pragma unroll
@@ -297,7 +338,7 @@ __global__ void __launch_bounds__(kThreads)
       if (i < parts.count && column >= first && column < first + width) {
         Store(parts.y[i] + row * width + column - first, n);
       }
-      first += width;
+      first += (width + kStripRows - 1) / kStripRows * kStripRows;
     }
   }
 }
@@ -394,8 +435,13 @@ void Cast(const Stream& stream, const RowCast& cast, void* out, float* factors) 
 }  // namespace
 
 void CastRows(const Stream& stream, const RowCast& cast, void* out, float* factors) {
-  cast.half ? Cast<__half>(stream, cast, out, factors)
-            : Cast<__nv_bfloat16>(stream, cast, out, factors);
+  switch (cast.numbers) {
+    case RowNumbers::kBf16: return Cast<__nv_bfloat16>(stream, cast, out, factors);
+    case RowNumbers::kF16: return Cast<__half>(stream, cast, out, factors);
+    case RowNumbers::kInt8: return Cast<int8_t>(stream, cast, out, factors);
+    case RowNumbers::kFp8: break;
+  }
+  Cast<Fp8>(stream, cast, out, factors);
 }
 
 void FinishRows(const Stream& stream, const RowSums& sums, const float* addend, float* y) {
@@ -408,7 +454,7 @@ void FinishRows(const Stream& stream, const RowSums& sums, const float* addend, 
 
 void SplitRows(const Stream& stream, const RowSums& sums, const RowParts& parts) {
   static_assert(kMostProducts == 3);
-  if (InFours({sums.sums, sums.bias, parts.y[0], parts.y[1], parts.y[2]},
+  if (InFours({sums.sums, sums.bias, parts.addend, parts.y[0], parts.y[1], parts.y[2]},
               {sums.width, parts.width[0], parts.width[1], parts.width[2]})) {
     LaunchBetween(stream, RowGrid(sums.rows, sums.width, 4), SplitKernel<4>, sums, parts);
   } else {

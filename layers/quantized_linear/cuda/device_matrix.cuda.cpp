@@ -12,6 +12,7 @@
 #include "core/cpu_limits.h"
 #include "core/parallel.h"
 #include "cuda/memory.h"
+#include "layers/quantized_linear/cuda/gemv.h"
 
 namespace oort::cuda {
 namespace {
@@ -161,6 +162,41 @@ std::vector<StripRow> RowsOfStrip(std::span<const StoredMatrix> parts, bool gate
     if (row.row >= parts[static_cast<size_t>(row.part)].rows) row.part = -1;
   }
   return rows;
+}
+
+Tensor PackBiases(std::span<const StoredMatrix> parts, bool gated, std::span<const Tensor> biases,
+                  Device device) {
+  const auto has_bias = [&](size_t part) { return biases[part].defined(); };
+  bool any = false;
+  for (size_t part = 0; part < parts.size(); ++part) any = any || has_bias(part);
+  if (!any) return {};
+  const int64_t strips = StripsOf(parts, gated);
+  Tensor packed = Tensor::Zeros(DType::kF32, Shape{strips * kStripRows});
+  for (int64_t strip = 0; strip < strips; ++strip) {
+    const auto rows = RowsOfStrip(parts, gated, strip);
+    for (int r = 0; r < kStripRows; ++r) {
+      const StripRow& row = rows[static_cast<size_t>(r)];
+      if (row.part < 0 || !has_bias(static_cast<size_t>(row.part))) continue;
+      packed.data<float>()[strip * kStripRows + r] =
+          biases[static_cast<size_t>(row.part)].data<float>()[row.row];
+    }
+  }
+  return ToDevice(packed, device);
+}
+
+Activation ActivationBehind(const QuantizedLinearSpec& spec, bool has_addend) {
+  const Activation activation = spec.epilogue().activation().kind;
+  if (!SupportsActivation(activation)) {
+    throw Error(ErrorCode::kUnsupported,
+                "no activation '" + std::string(Name(activation)) + "' behind products on the GPU");
+  }
+  if (!spec.gated() && spec.parts() > 1 && activation != Activation::kNone) {
+    throw Error(ErrorCode::kUnsupported, "no activation behind several products on the GPU");
+  }
+  if (spec.gated() && has_addend) {
+    throw Error(ErrorCode::kUnsupported, "no addend to gated products on the GPU");
+  }
+  return activation;
 }
 
 bool DeviceMatrix::Alike(std::span<const StoredMatrix> parts) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "layers/quantized_linear/cuda/device_weights.h"
+#include "layers/quantized_linear/quantized_linear_spec.h"
 #include "oort/device.h"
 #include "weights/weight_format.h"
 
@@ -51,5 +52,11 @@ struct StripRow {
 };
 std::vector<StripRow> RowsOfStrip(std::span<const StoredMatrix> parts, bool gated, int64_t strip);
 int64_t StripsOf(std::span<const StoredMatrix> parts, bool gated);
+
+/// Biases of the parts, one for each row as they are packed; undefined where no part has any.
+Tensor PackBiases(std::span<const StoredMatrix> parts, bool gated, std::span<const Tensor> biases,
+                  Device device);
+/// What comes behind the products. Throws kUnsupported where kernels have no such end.
+Activation ActivationBehind(const QuantizedLinearSpec& spec, bool has_addend);
 
 }  // namespace oort::cuda

@@ -8,6 +8,7 @@
 #include "cuda/device.h"
 #include "cuda/memory.h"
 #include "layers/precision_param.h"
+#include "layers/quantized_linear/cuda/byte_linear.h"
 #include "layers/quantized_linear/cuda/dequantize.h"
 #include "layers/quantized_linear/cuda/device_matrix.h"
 #include "layers/quantized_linear/cuda/gemv.h"
@@ -18,12 +19,6 @@
 
 namespace oort {
 namespace {
-
-Activation SupportedActivation(const ActivationSpec& spec) {
-  if (cuda::SupportsActivation(spec.kind)) return spec.kind;
-  throw Error(ErrorCode::kUnsupported,
-              "no activation '" + std::string(Name(spec.kind)) + "' behind products on the GPU");
-}
 
 /// Weights that are multiplied at once, and which results they give.
 struct DeviceProduct {
@@ -43,13 +38,7 @@ class CudaQuantizedLinear final : public Layer {
         has_warpgroups_(cuda::HasWarpgroupGemm(device_.index)),
         exact_(ReadPrecision(init) == Precision::kF32),
         has_addend_(init.op().inputs.size() > 1),
-        activation_(SupportedActivation(spec_.epilogue().activation())) {
-    if (!spec_.gated() && spec_.parts() > 1 && activation_ != Activation::kNone) {
-      throw Error(ErrorCode::kUnsupported, "no activation behind several products on the GPU");
-    }
-    if (spec_.gated() && has_addend_) {
-      throw Error(ErrorCode::kUnsupported, "no addend to gated products on the GPU");
-    }
+        activation_(cuda::ActivationBehind(spec_, has_addend_)) {
     const std::span<const StoredMatrix> stored = spec_.stored();
     if (spec_.gated() || cuda::DeviceMatrix::Alike(stored)) {
       AddProduct(stored, 0);
@@ -116,33 +105,11 @@ class CudaQuantizedLinear final : public Layer {
     product.matrix = parts.size() == 1
                          ? cuda::DeviceMatrix::Shared(parts[0], device_)
                          : std::make_shared<cuda::DeviceMatrix>(parts, spec_.gated(), device_);
-    product.bias = PackedBias(parts, first);
+    product.bias =
+        cuda::PackBiases(parts, spec_.gated(),
+                         std::span(spec_.biases()).subspan(static_cast<size_t>(first)), device_);
     product.split_rows = MostSplitRows(product);
     products_.push_back(std::move(product));
-  }
-
-  /// In the order of the packed rows.
-  Tensor PackedBias(std::span<const StoredMatrix> parts, int first) const {
-    const auto bias_of = [&](int part) -> const Tensor& {
-      return spec_.biases()[static_cast<size_t>(first + part)];
-    };
-    bool any = false;
-    for (int part = 0; part < static_cast<int>(parts.size()); ++part) {
-      any = any || bias_of(part).defined();
-    }
-    if (!any) return {};
-    const int64_t strips = cuda::StripsOf(parts, spec_.gated());
-    Tensor packed = Tensor::Zeros(DType::kF32, Shape{strips * cuda::kStripRows});
-    for (int64_t strip = 0; strip < strips; ++strip) {
-      const auto rows = cuda::RowsOfStrip(parts, spec_.gated(), strip);
-      for (int r = 0; r < cuda::kStripRows; ++r) {
-        const cuda::StripRow& row = rows[static_cast<size_t>(r)];
-        if (row.part < 0 || !bias_of(row.part).defined()) continue;
-        packed.data<float>()[strip * cuda::kStripRows + r] =
-            bias_of(row.part).data<float>()[row.row];
-      }
-    }
-    return cuda::ToDevice(packed, device_);
   }
 
   /// What an RMS norm gives is at most its gain times the root of the row's length.
@@ -430,7 +397,7 @@ class CudaQuantizedLinear final : public Layer {
                        w.row_elements};
     if (norm_.defined()) cast.gain = norm_.data<float>();
     cast.epsilon = static_cast<float>(spec_.norm_epsilon());
-    cast.half = ComputesInF16(product);
+    cast.numbers = ComputesInF16(product) ? cuda::RowNumbers::kF16 : cuda::RowNumbers::kBf16;
     cast.in_halves = exact_;
     cast.for_tiles = MultipliesByWarpgroups(product, rows);
     cuda::CastRows(stream, cast, scratch + layout.x, factors);
@@ -453,7 +420,9 @@ class CudaQuantizedLinear final : public Layer {
       MultiplyPlain(context, product, layout, rows, adds ? addend : nullptr, results);
       if (adds) return;
     }
-    const cuda::RowSums all{results[0], layout.splits, rows, 0, factors, nullptr, activation_};
+    cuda::RowSums all{results[0], layout.splits, rows};
+    all.factors = factors;
+    all.activation = activation_;
     if (layout.joined) {
       FinishJoined(context, product, outputs, all, layout.widths[0]);
     } else {
@@ -518,5 +487,10 @@ class CudaQuantizedLinear final : public Layer {
 
 OORT_CUDA_LAYERS(quantized_linear) {
   using namespace oort;
-  registry.AddDevice({"oort.QuantizedLinear"}, DeviceType::kCuda, Create<CudaQuantizedLinear>());
+  registry.AddDevice(
+      {"oort.QuantizedLinear"}, DeviceType::kCuda,
+      [](const LayerInit& init) -> std::unique_ptr<Layer> {
+        if (MultipliesBytes(init)) return MakeByteLinear(init);
+        return std::make_unique<CudaQuantizedLinear>(init);
+      });
 }
