@@ -108,6 +108,14 @@ class BatchRound {
   BatchClock::time_point start_;
 };
 
+}  // namespace
+
+double FlopsOf(const NodeReport& node, const limits::Machine& machine) {
+  return node.work.flops / (node.type == "oort.QuantizedLinear" ? machine.byte_rate : 1);
+}
+
+namespace {
+
 /// A step reads all weights once and the cache of every answer, and multiplies each answer's row
 /// with all weights.
 double DecodeLimit(const LanguageModel& model, const BatchArguments& options, int64_t batch,
@@ -123,7 +131,7 @@ double DecodeLimit(const LanguageModel& model, const BatchArguments& options, in
   const Tensor rows = Tensor::Meta(DType::kI32, Shape{batch});
   double flops = 0;
   for (const NodeReport& node : model.graph()->Plan({rows, rows, rows}, 1).nodes) {
-    flops += node.work.flops;
+    flops += FlopsOf(node, machine);
   }
   return answers / std::max(bytes / machine.bandwidth, flops / machine.flops);
 }
@@ -223,7 +231,8 @@ int BenchBatches(const LanguageOptions& language, const BatchArguments& options)
   const auto model = language.Load();
   const EngineOptions with = language.ForEngine(*model);
   const int threads = Engine(model, with).threads();
-  const limits::Machine machine = MachineOf(model->graph()->device(), threads);
+  limits::Machine machine = MachineOf(model->graph()->device(), threads);
+  if (!language.activations.empty()) machine.byte_rate = kByteRate;
   std::vector<BatchRates> all;
   for (int64_t batch : options.batches) {
     all.push_back(MeasureBatch(model, with, options, batch));
@@ -236,6 +245,7 @@ int BenchBatches(const LanguageOptions& language, const BatchArguments& options)
     for (const BatchRates& rates : all) rows.push_back(RatesJson(rates));
     Json report = {{"model", name},
                    {"weights", language.weights},
+                   {"activations", language.activations},
                    {"device", model->graph()->device().ToString()},
                    {"threads", threads},
                    {"prompt_tokens", options.prompt_tokens},

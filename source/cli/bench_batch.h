@@ -34,6 +34,11 @@ struct BatchArguments {
 /// What the model's machine can do, as measured now.
 limits::Machine MachineOf(Device device, int threads);
 
+/// How many times as many products of bytes a GPU makes as of 16 bits.
+inline constexpr double kByteRate = 2;
+/// Of an operator, in products of 16 bits that take as long.
+double FlopsOf(const NodeReport& node, const limits::Machine& machine);
+
 /// Prints what each batch reaches, beside what the machine allows.
 int BenchBatches(const LanguageOptions& language, const BatchArguments& options);
 

@@ -62,6 +62,7 @@ SpeedOfLight FindLimit(const LanguageModel& model, const BenchLlmArguments& opti
                        static_cast<double>(KvCache::kBlockTokens);
   SpeedOfLight light;
   light.machine = MachineOf(model.graph()->device(), threads);
+  if (!options.language.activations.empty()) light.machine.byte_rate = kByteRate;
   // A state is read and written, and in a prompt not for each token.
   const double fixed = static_cast<double>(info.step_bytes + 2 * info.state_bytes);
   light.bytes = fixed + cache * (prompt + static_cast<double>(options.new_tokens) / 2);
@@ -72,7 +73,7 @@ SpeedOfLight FindLimit(const LanguageModel& model, const BenchLlmArguments& opti
       2 * layers * static_cast<double>(info.heads * info.head_dim) * prompt * (prompt + 1);
   const Tensor wanted = Tensor::Meta(DType::kI32, Shape{1});
   for (const NodeReport& node : model.graph()->Plan({tokens, tokens, wanted}, 1).nodes) {
-    if (node.type != "oort.PagedAttention") flops += node.work.flops;
+    if (node.type != "oort.PagedAttention") flops += FlopsOf(node, light.machine);
   }
   const double read = fixed + cache * prompt;
   light.prefill = prompt / std::max(read / light.machine.bandwidth, flops / light.machine.flops);
@@ -112,6 +113,9 @@ int BenchLlm(const BenchLlmArguments& options) {
                    {"prefill_rounds", rates.prefill},
                    {"decode_rounds", rates.decode}};
     report["device"] = model->graph()->device().ToString();
+    if (!options.language.activations.empty()) {
+      report["activations"] = options.language.activations;
+    }
     report["ranks"] = model->ranks();
     report["exchange"] = model->exchange();
     if (!options.language.shard.empty()) report["shard"] = options.language.shard;

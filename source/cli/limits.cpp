@@ -20,7 +20,8 @@
 namespace oort::cli {
 
 std::string PrecisionName(const limits::BitWidths& precision) {
-  return "w" + FormatNumber(precision.weight_bits) + "kv" + FormatNumber(precision.cache_bits);
+  return "w" + FormatNumber(precision.weight_bits) + (precision.bytes ? "a8" : "") + "kv" +
+         FormatNumber(precision.cache_bits);
 }
 
 namespace {
@@ -35,6 +36,7 @@ struct LimitsOptions {
   std::vector<std::string> kinds{"16", "8"};  ///< of caches: bits, or names of --kv
   std::vector<double> caches;                 ///< their bits for this model
   double prompt = 512, context = 4096, memory = 0, bandwidth = 0, tflops = 0;
+  std::string activations;    ///< as of products on a GPU: int8, fp8 or empty
   double layer_overhead = 0;  ///< microseconds
   int64_t group = 32;
   int threads = 0;
@@ -140,9 +142,11 @@ std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptio
   if (report.shape.state_size > 0) return memories;
   const auto predict = [&](limits::BitWidths precision, double cache_bits) {
     precision.cache_bits = cache_bits;
-    const limits::DeviceWeightBits weights{static_cast<int>(precision.weight_bits), 0,
-                                           options.group};
-    const bool exact = IsExact(limits::PredictDeviceWeights(report.shape, weights));
+    const limits::DeviceWeightBits weights{static_cast<int>(precision.weight_bits),
+                                           static_cast<int>(precision.table_bits), options.group,
+                                           precision.bytes};
+    const bool exact =
+        !precision.bytes && IsExact(limits::PredictDeviceWeights(report.shape, weights));
     const EngineOptions usual;
     const double rows = exact ? std::min(report.context, static_cast<double>(usual.prompt_chunk))
                               : static_cast<double>(usual.step_tokens);
@@ -158,7 +162,7 @@ std::vector<GpuMemory> GpuMemories(const LimitsReport& report, const LimitsOptio
       continue;
     memories.push_back(predict(precision, precision.cache_bits));
     // What small models have unless told otherwise.
-    const bool exact = IsExact(memories.back().bytes.weights);
+    const bool exact = !precision.bytes && IsExact(memories.back().bytes.weights);
     if (exact && !has_f32 && precision.cache_bits == 16) memories.push_back(predict(precision, 32));
   }
   return memories;
@@ -384,6 +388,13 @@ double BitsOf(const std::string& kind, const limits::ModelShape& shape) {
   return 8 * static_cast<double>(KvCache::BlockBytes({1, 1, shape.head_dim, type})) / numbers;
 }
 
+/// Weights that are multiplied as bytes have 8 bits, whatever they had in a file; those of 4 bits
+/// stay.
+limits::BitWidths PrecisionOf(double weights, double cache, bool bytes) {
+  if (!bytes || weights <= 4) return {weights, cache};
+  return {8, cache, true, weights > 8 ? 16.0 : 8.0};
+}
+
 int RunLimits(LimitsOptions options) {
   if (options.list) return PrintMachines();
   if (options.config.empty()) throw UsageError("limits needs a MODEL");
@@ -405,7 +416,13 @@ int RunLimits(LimitsOptions options) {
   // An unknown one is refused before anything is printed.
   for (const std::string& link : report.links) static_cast<void>(limits::FindLink(link));
   for (const double cache : options.caches) {
-    for (const double weights : options.weights) report.precisions.push_back({weights, cache});
+    for (const double weights : options.weights) {
+      const auto precision = PrecisionOf(weights, cache, !options.activations.empty());
+      const bool known = std::ranges::any_of(report.precisions, [&](const auto& other) {
+        return PrecisionName(other) == PrecisionName(precision);
+      });
+      if (!known) report.precisions.push_back(precision);
+    }
   }
   if (!options.plot.empty()) WritePlot(report, options.plot);
   if (options.json) {
@@ -440,6 +457,11 @@ Action AddLimits(CLI::App& app) {
       ->delimiter(',')
       ->type_name("KIND,…")
       ->check(CheckKind);
+  app.add_option("--activations", o.activations,
+                 "As --activations of other commands on a GPU: weights of layers have 8 bits, and "
+                 "so has what prompts multiply with them")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"int8", "fp8"}));
   app.add_option("--group", o.group, "Weights of 8 and 4 bits that share a scale")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
@@ -477,7 +499,8 @@ Action AddLimits(CLI::App& app) {
   app.footer(
       "Reading weights and cache, and multiplying with them, takes at least so long, whoever does "
       "it.\n"
-      "Rows are precisions: w4kv16 has weights of 4 bits and a cache of 16. Columns:\n"
+      "Rows are precisions: w4kv16 has weights of 4 bits and a cache of 16; a8 says that prompts "
+      "multiply bytes. Columns:\n"
       "  prompt of N          the least time for a prompt, and what sets it: memory or compute\n"
       "  bound changes at     lengths of a prompt at which that changes\n"
       "  with all logits      the same where the logits of every token are wanted, not of the "

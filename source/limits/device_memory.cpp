@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kNumber = 4;          // bytes of an activation
 constexpr double kGemvRows = 16;       // steps of more rows have scratch
+constexpr int64_t kWholeRow = 0;       // a group: rows of bytes with one scale
 constexpr int kMultiprocessors = 132;  // of Hopper: they say in how many parts sums come
 constexpr double kTokenOfTable = 16;   // where a token of a batch stands
 constexpr double kBlockOfTable = 4;    // a block in the list of one of the sequences of a step
@@ -36,11 +37,13 @@ struct Packed {
       rows += gated ? Up(part, cuda::kStripRows / 2) : Up(part, cuda::kStripRows);
     }
     rows = Up(rows, cuda::kStripRows);
+    if (group == kWholeRow) return;
     while (group > 1 && static_cast<int64_t>(width) % group != 0) group /= 2;
     if (group % cuda::kChunkColumns != 0) bits = 16;
   }
   double unpacked() const { return rows * columns * 2; }
   double bytes() const {
+    if (group == kWholeRow) return rows * (columns + kNumber);
     if (bits == 16) return unpacked();
     cuda::DeviceWeights weights;
     weights.format = bits == 8 ? cuda::DeviceFormat::kInt8 : cuda::DeviceFormat::kInt4;
@@ -49,6 +52,7 @@ struct Packed {
   }
   /// Scratch of a product with so many rows.
   double Scratch(double count, bool exact) const {
+    if (group == kWholeRow) return count * (columns + kNumber + rows * kNumber);
     if (count <= kGemvRows) return 0;
     if (exact) {  // numbers are two of 16 bits each
       return count * columns * 4 + (bits == 16 ? 0 : 2 * unpacked()) +
@@ -75,24 +79,29 @@ struct PackedModel {
   double streams;  ///< bytes of what several residual streams have, without padding
 
   PackedModel(const ModelShape& shape, const DeviceWeightBits& weights)
+      : PackedModel(shape, weights, OfLayers(weights)) {}
+
+  /// `layers`: of all products but tables and those of mixtures.
+  PackedModel(const ModelShape& shape, const DeviceWeightBits& weights,
+              const DeviceWeightBits& layers)
       : query(Real(shape.heads * shape.head_dim)),
         key(Real(shape.kv_heads * shape.head_dim)),
-        qkv({query, key, key}, Real(shape.hidden), weights.bits, weights.group),
-        output({Real(shape.hidden)}, query, weights.bits, weights.group),
+        qkv({query, key, key}, Real(shape.hidden), layers.bits, layers.group),
+        output({Real(shape.hidden)}, query, layers.bits, layers.group),
         up(shape.gated ? Packed({Real(shape.intermediate), Real(shape.intermediate)},
-                                Real(shape.hidden), weights.bits, weights.group, true)
-                       : Packed({Real(shape.intermediate)}, Real(shape.hidden), weights.bits,
-                                weights.group)),
-        down({Real(shape.hidden)}, Real(shape.intermediate), weights.bits, weights.group),
+                                Real(shape.hidden), layers.bits, layers.group, true)
+                       : Packed({Real(shape.intermediate)}, Real(shape.hidden), layers.bits,
+                                layers.group)),
+        down({Real(shape.hidden)}, Real(shape.intermediate), layers.bits, layers.group),
         table({Real(shape.vocabulary)}, Real(shape.hidden), TableBits(weights), weights.group),
         positions({Real(shape.positions)}, Real(shape.hidden), 16, weights.group),
         router({Real(shape.experts)}, Real(shape.hidden), weights.bits, weights.group),
         expert_up(Gated(shape.expert_intermediate, shape, weights)),
         expert_down({Real(shape.hidden)}, Real(shape.expert_intermediate), weights.bits,
                     weights.group),
-        shared_up(Gated(shape.shared_intermediate, shape, weights)),
-        shared_down({Real(shape.hidden)}, Real(shape.shared_intermediate), weights.bits,
-                    weights.group),
+        shared_up(Gated(shape.shared_intermediate, shape, layers)),
+        shared_down({Real(shape.hidden)}, Real(shape.shared_intermediate), layers.bits,
+                    layers.group),
         streams(Real(shape.stream_products + shape.stream_table) * Real(weights.bits) / 8) {}
 
   double Bytes(const ModelShape& shape) const {
@@ -108,6 +117,12 @@ struct PackedModel {
   }
 
  private:
+  static DeviceWeightBits OfLayers(DeviceWeightBits weights) {
+    if (!weights.bytes || weights.bits <= 4) return weights;
+    weights.bits = 8;
+    weights.group = kWholeRow;
+    return weights;
+  }
   static Packed Gated(int64_t intermediate, const ModelShape& shape,
                       const DeviceWeightBits& weights) {
     const double rows = Real(intermediate);

@@ -11,6 +11,9 @@ struct DeviceWeightBits {
   int table_bits =
       0;  ///< of embeddings and head; 0: as convert makes them, 8 beside 4, else `bits`
   int64_t group = 32;  ///< weights that share a scale of 16 bits
+  /// Products of bytes (LanguageModelOptions::activations): weights of layers that have more than 4
+  /// bits have 8, and rows one scale of 32 bits.
+  bool bytes = false;
 };
 
 /// Bytes.

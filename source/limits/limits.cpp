@@ -120,6 +120,18 @@ double WeightsRead(const ModelShape& shape, const ParameterCounts& counts, doubl
          expert * D(shape.experts) * TouchedShare(shape, tokens);
 }
 
+/// What a token multiplies with weights of the layers, in products of 16 bits that take as long.
+double LayerProducts(const ModelShape& shape, const ParameterCounts& counts, BitWidths precision,
+                     const Machine& machine) {
+  if (!precision.bytes) return counts.layers_active();
+  // Experts and what chooses them keep 16 bits.
+  const double experts =
+      counts.router + FeedForward(shape, D(shape.expert_intermediate)) *
+                          D(shape.experts_used) * D(shape.layers - shape.dense_layers);
+  const double kept = shape.experts > 0 ? experts : 0;
+  return kept + (counts.layers_active() - kept) / machine.byte_rate;
+}
+
 /// Seconds of reading and of computing for prompts longer than `from` up to the next window.
 struct PrefillCosts {
   Quadratic read, compute;
@@ -141,7 +153,8 @@ PrefillCosts CostsFrom(const ModelShape& shape, BitWidths precision, const Machi
   const double all = head == Head::kAll ? counts.head : 0,
                once = head == Head::kOnce ? counts.head : 0;
   costs.read.c += 2 * StateOf(shape) * kStateBytes / machine.bandwidth;
-  const double token = counts.layers_active() + all + StateProducts(shape);
+  const double token =
+      LayerProducts(shape, counts, precision, machine) + all + StateProducts(shape);
   costs.compute = {pairs.a * pair, pairs.b * pair + token * 2 / machine.flops,
                    pairs.c * pair + once * 2 / machine.flops};
   return costs;
@@ -233,10 +246,10 @@ std::span<const Machine> KnownMachines() {
   // Data sheets: dense 16-bit tensor rates with f32 sums; CPUs with AMX or BFMMLA at all-core
   // clocks.
   static const std::vector<Machine> machines = {
-      {"a100", "NVIDIA A100 80 GB", 2039e9, 312e12, 80 * kGib},
-      {"h100", "NVIDIA H100 SXM 80 GB", 3350e9, 989.4e12, 80 * kGib},
-      {"h200", "NVIDIA H200 141 GB", 4800e9, 989.4e12, 141e9},
-      {"4090", "NVIDIA RTX 4090 24 GB", 1008e9, 165.2e12, 24 * kGib},
+      {"a100", "NVIDIA A100 80 GB", 2039e9, 312e12, 80 * kGib, 0, 2},
+      {"h100", "NVIDIA H100 SXM 80 GB", 3350e9, 989.4e12, 80 * kGib, 0, 2},
+      {"h200", "NVIDIA H200 141 GB", 4800e9, 989.4e12, 141e9, 0, 2},
+      {"4090", "NVIDIA RTX 4090 24 GB", 1008e9, 165.2e12, 24 * kGib, 0, 2},
       {"xeon", "Intel Xeon 8480+, 56 cores with AMX, 8 x DDR5-4800", 307.2e9, 229e12, 256 * kGib},
       {"neoverse-v1", "Graviton3, 64 Neoverse V1, 8 x DDR5-4800", 307.2e9, 21.3e12, 128 * kGib},
       {"neoverse-v2", "Graviton4, 96 Neoverse V2, 12 x DDR5-5600", 537.6e9, 34.4e12, 192 * kGib},
@@ -284,13 +297,15 @@ std::vector<double> PrefillTurns(const ModelShape& shape, BitWidths precision,
 
 namespace {
 
-TimeLimit DecodeWith(const ModelShape& shape, double weight_bytes, double cache_bits,
+TimeLimit DecodeWith(const ModelShape& shape, double weight_bytes, BitWidths precision,
                      const Machine& machine, double position, double batch) {
   // Layers that share keys and values read them, too.
   const double cache = CacheOfLayers(shape, shape.layers, position),
                groups = D(shape.heads) / D(shape.kv_heads);
-  const double read = cache * cache_bits / 8 + 2 * StateOf(shape) * kStateBytes;
-  const double products = CountParameters(shape).active() + cache * groups + StateProducts(shape);
+  const double read = cache * precision.cache_bits / 8 + 2 * StateOf(shape) * kStateBytes;
+  const ParameterCounts counts = CountParameters(shape);
+  const double products = LayerProducts(shape, counts, precision, machine) + counts.head +
+                          cache * groups + StateProducts(shape);
   return {(weight_bytes + batch * read) / machine.bandwidth, batch * products * 2 / machine.flops};
 }
 
@@ -299,13 +314,13 @@ TimeLimit DecodeWith(const ModelShape& shape, double weight_bytes, double cache_
 TimeLimit DecodeLimit(const ModelShape& shape, BitWidths precision, const Machine& machine,
                       double position, double batch) {
   const double weights = WeightsRead(shape, CountParameters(shape), batch);
-  return DecodeWith(shape, weights * precision.weight_bits / 8, precision.cache_bits, machine,
-                    position, batch);
+  return DecodeWith(shape, weights * precision.weight_bits / 8, precision, machine, position,
+                    batch);
 }
 
 TimeLimit DecodeLimitOfBytes(const ModelShape& shape, double weight_bytes, double cache_bits,
                              const Machine& machine, double position) {
-  return DecodeWith(shape, weight_bytes, cache_bits, machine, position, 1);
+  return DecodeWith(shape, weight_bytes, {.cache_bits = cache_bits}, machine, position, 1);
 }
 
 double PositionsPerMillisecond(const ModelShape& shape, BitWidths precision,

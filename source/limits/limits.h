@@ -41,6 +41,9 @@ double CacheOf(const ModelShape& shape, double length);
 /// How many bits a weight and a number of the cache take.
 struct BitWidths {
   double weight_bits = 16, cache_bits = 16;
+  /// Weights of layers have 8 bits, and so have the activations that prompts multiply with them.
+  bool bytes = false;
+  double table_bits = 0;  ///< of embeddings and head, in the memory of a GPU; 0: as weights
 };
 
 struct Machine {
@@ -52,6 +55,7 @@ struct Machine {
   /// Seconds that a layer of a token takes beside reading and multiplying, however many machines
   /// share it: launches, norms, what waits for them. Only DecodeOnRanks counts them.
   double layer_overhead = 0;
+  double byte_rate = 1;  ///< how many times as many products of 8 bits it makes
 };
 /// A100, H100, H200, 4090, Xeon, Neoverse.
 std::span<const Machine> KnownMachines();
