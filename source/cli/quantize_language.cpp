@@ -95,6 +95,14 @@ llm_quantize::LanguageQuantizeOptions WorkOf(const LanguageQuantizeArguments& op
     work.method =
         options.imatrix.empty() ? llm_quantize::Method::kSearch : llm_quantize::Method::kImportance;
   }
+  if (work.method == llm_quantize::Method::kSmooth) {
+    if (!options.weights.empty()) {
+      throw UsageError(
+          "--method smooth leaves weights in the bits that they have: leave out --weights "
+          "(--activations rounds them where the model runs)");
+    }
+    work.weights.clear();
+  }
   work.most_tokens = options.tokens.value_or(work.most_tokens);
   work.window = WindowOf(options);
   work.damping = options.damping.value_or(work.damping);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <sstream>
 
 #include "core/cpu_limits.h"
@@ -18,6 +19,7 @@
 #include "llm_quantize/layer_stream.h"
 #include "llm_quantize/outputs.h"
 #include "llm_quantize/partial_work.h"
+#include "llm_quantize/smooth.h"
 #include "llm_quantize/targets.h"
 #include "oort/tokenizer.h"
 #include "parser/checkpoint/tokenizer_source.h"
@@ -27,7 +29,11 @@
 namespace oort::llm_quantize {
 namespace {
 
-constexpr std::array<std::string_view, 4> kMethodNames = {"search", "imatrix", "gptq", "awq"};
+constexpr std::array<std::string_view, 5> kMethodNames = {"search", "imatrix", "gptq", "awq",
+                                                          "smooth"};
+
+/// Whether it changes norms, too.
+bool Scales(Method method) { return method == Method::kAwq || method == Method::kSmooth; }
 
 bool NeedsText(const LanguageQuantizeOptions& options) {
   if (options.method == Method::kSearch) return false;
@@ -56,6 +62,18 @@ std::vector<std::vector<std::string>> MatricesOfLayer(int64_t layer, bool gated)
           {name + ".self_attn.o_proj.weight"},
           up,
           {name + ".mlp.down_proj.weight"}};
+}
+
+/// f32 in the type that it was made of; f32 where f16 has no room for it.
+StoredMatrix AsBefore(const StoredMatrix& values, WeightFormat format) {
+  constexpr float kMostOfF16 = 65504;
+  const auto fits = [](float value) { return std::abs(value) <= kMostOfF16; };
+  const bool wide =
+      format == WeightFormat::kF16 && !std::ranges::all_of(values.data.span<float>(), fits);
+  if (format == WeightFormat::kF32 || wide) return values;
+  StoredMatrix stored = AllocateStored({format, 1, DType::kF32}, values.rows, values.columns);
+  QuantizeRows(values.data.data<float>(), 0, values.rows, stored);
+  return stored;
 }
 
 /// Calls `visit` with all matrices of the model as it is and what the text gives them.
@@ -95,6 +113,7 @@ class LanguageQuantizer {
           "convert --weights int4 rounds them");
     }
     if (options.method == Method::kGptq) lapack::Require();
+    if (options.method == Method::kSmooth) RequirePlainWeights();
     std::vector<std::string> names = LayerNames();
     for (const std::string& name : Tables()) names.push_back(name);
     targets_.CheckNames(names);
@@ -162,6 +181,15 @@ class LanguageQuantizer {
     }
     return all;
   }
+  void RequirePlainWeights() const {
+    for (const std::string& name : LayerNames()) {
+      const WeightFormat format = checkpoint_.Matrix(name).format;
+      if (LayoutOf(checkpoint_.Matrix(name)).bits == 0) continue;
+      throw Error(ErrorCode::kUnsupported,
+                  name + " is in " + std::string(Name(format)) +
+                      ": smooth scales weights of 16 and 32 bits, which have no groups");
+    }
+  }
   /// What the text shows of the model as it is decides which matrices get more bits.
   void KeepBudget() {
     BudgetPicker picker(checkpoint_, targets_, threads_);
@@ -226,7 +254,7 @@ class LanguageQuantizer {
     }
     const bool is_head = names.front() == HeadName();
     head_done_ = head_done_ || is_head;
-    if (options_.method == Method::kAwq && inputs != nullptr) Scale(names, *inputs);
+    if (Scales(options_.method) && inputs != nullptr) Scale(names, *inputs);
     std::optional<GptqRounder> rounder;
     const bool wanted = std::ranges::any_of(
         names, [&](const std::string& name) { return TargetOf(name) && !Resumed(name); });
@@ -278,13 +306,17 @@ class LanguageQuantizer {
   void Scale(std::span<const std::string> names, Tensor& inputs) {
     const std::string norm = NormBefore(names.front(), config_);
     const auto target = TargetOf(names.front());
-    if (norm.empty() || !target) return;
+    const bool smooth = options_.method == Method::kSmooth;
+    if (norm.empty() || (!target && !smooth)) return;
     std::vector<StoredMatrix> matrices;
     for (const std::string& name : names) matrices.push_back(checkpoint_.Matrix(name));
     ColumnImportance& seen = result_.importance[names.front()];
-    const std::vector<float> factors = AwqFactors(matrices, *target, seen.mean_squares, threads_);
+    const std::vector<float> factors =
+        smooth ? SmoothFactors(matrices, inputs)
+               : AwqFactors(matrices, *target, seen.mean_squares, threads_);
     for (size_t i = 0; i < names.size(); ++i) {
       scaled_[names[i]] = ScaleColumns(matrices[i], factors);
+      if (smooth) scaled_[names[i]] = AsBefore(scaled_[names[i]], matrices[i].format);
     }
     for (const char* part : {".weight", ".bias"}) {
       if (!checkpoint_.Has(norm + part)) continue;
@@ -319,6 +351,7 @@ class LanguageQuantizer {
         throw error.WithContext(name + ": ");
       }
     }
+    if (!target && scaled != scaled_.end()) weights_.SetMatrix(name, scaled->second);
     if (scaled != scaled_.end()) scaled_.erase(scaled);
     const StoredMatrix made = weights_.Matrix(name);
     report.bytes = made.data.bytes() + made.scale.bytes() + made.minimum.bytes();
@@ -351,9 +384,16 @@ void CheckOptions(const LanguageQuantizeOptions& options) {
                 "the method " + Quote(Name(options.method)) +
                     " needs a text to calibrate with; 'search' does without");
   }
-  if (options.resume && options.method == Method::kAwq) {
+  if (options.resume && Scales(options.method)) {
     throw Error(ErrorCode::kInvalidArgument,
-                "a run of awq, which changes norms, too, cannot go on later: take gptq or imatrix");
+                "a run of " + std::string(Name(options.method)) +
+                    ", which changes norms, too, cannot go on later: take gptq or imatrix");
+  }
+  const bool has_types = options.group || options.asymmetric || options.budget ||
+                         !options.rules.empty() || !options.picked.empty();
+  if (options.method == Method::kSmooth && has_types) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "smooth rounds nothing: leave out groups, minimums, a budget and rules");
   }
   if (!(options.damping > 0 && options.damping <= 1)) {
     throw Error(ErrorCode::kInvalidArgument, "a damping is above 0 and at most 1");
@@ -374,7 +414,7 @@ Method MethodNamed(std::string_view name) {
   if (at != kMethodNames.end()) return static_cast<Method>(at - kMethodNames.begin());
   throw Error(ErrorCode::kInvalidArgument,
               "there is no method " + Quote(name) +
-                  " for language models: there are search, imatrix, gptq and awq");
+                  " for language models: there are search, imatrix, gptq, awq and smooth");
 }
 
 std::string_view Name(Method method) { return kMethodNames[static_cast<size_t>(method)]; }

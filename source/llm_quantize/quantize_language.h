@@ -24,15 +24,16 @@ enum class Method : unsigned char {
   kImportance,  ///< the same, where errors weigh by the inputs of their columns
   kGptq,        ///< and what rounding loses in one column is made good in those behind it
   kAwq,         ///< columns with large inputs are made larger first, and the norm before smaller
+  kSmooth,      ///< the same by powers of two, and nothing is rounded: for products of bytes
 };
-/// "search", "imatrix", "gptq" or "awq"; throws kInvalidArgument for others, which names these.
+/// "search", "imatrix", "gptq", "awq" or "smooth"; throws kInvalidArgument for others, which names these.
 Method MethodNamed(std::string_view name);
 std::string_view Name(Method method);
 
 struct LanguageQuantizeOptions {
   /// "int4" or "int8", a type of GGUF that can be written ("q4_0", "q4_k", …), or a mixture of such
   /// ("q4_k_m"). A GGUF has its own types alone: there int4 and int8 are Q4_0 and Q8_0, or Q4_1
-  /// where it is asymmetric.
+  /// where it is asymmetric. With kSmooth matrices keep their types: nothing is said of any.
   std::string weights = "int4";
   std::optional<int64_t> group;  ///< of int4 and int8: weights that share a scale (32)
   bool asymmetric = false;       ///< of int4 and int8: groups have a minimum, too
@@ -51,7 +52,7 @@ struct LanguageQuantizeOptions {
   bool act_order = true;
   int threads = 0;
   /// Rounded matrices are kept in OUTPUT.partial until all are done, and a run that finds them
-  /// there takes them from there. Not for kAwq.
+  /// there takes them from there. Not for kAwq and kSmooth.
   bool resume = false;
   std::stop_token stop;
   ProgressFunction progress;

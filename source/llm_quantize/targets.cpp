@@ -103,7 +103,9 @@ Targets::Targets(const LanguageQuantizeOptions& options, const DecoderConfig& co
       tied_head_(config.tied_head),
       as_gguf_(as_gguf),
       fused_values_(as_gguf && HasFusedValues(config)),
-      group_is_given_(options.group.has_value()) {
+      group_is_given_(options.group.has_value()),
+      keeps_all_(options.method == Method::kSmooth) {
+  if (keeps_all_) return;
   LanguageQuantizeOptions base = options;
   if (const NamedMixture* mixture = MixtureNamed(options.weights)) {
     base.weights = mixture->base;
@@ -165,7 +167,7 @@ std::optional<QuantizeOptions> Targets::Said(const MatrixType& type,
 }
 
 std::optional<QuantizeOptions> Targets::For(std::string_view name, const StoredMatrix& from) const {
-  if (name == "model.embed_positions.weight") return std::nullopt;
+  if (keeps_all_ || name == "model.embed_positions.weight") return std::nullopt;
   std::optional<QuantizeOptions> target;
   const auto picked = picked_.find(name);
   const MatrixType* said = RuleFor(name);

@@ -20,11 +20,11 @@ class Targets {
   /// Throws kInvalidArgument for weights that there are not, and for groups that they cannot have.
   Targets(const LanguageQuantizeOptions& options, const DecoderConfig& config, bool as_gguf);
 
-  /// Nothing where the matrix stays as it is: a table of positions, what has these bits already,
-  /// and embeddings and head that have 8 or less; these get 8 bits, since they are little of the
-  /// work and much of the answer; and rows that make no whole groups, unless somebody asked for
-  /// groups of that size. Rows that make no whole blocks of a K type get the type that llama.cpp
-  /// takes then. Rules and what was picked before come first.
+  /// Nothing where the matrix stays as it is: with kSmooth each; a table of positions, what has
+  /// these bits already, and embeddings and head that have 8 or less; these get 8 bits, since they
+  /// are little of the work and much of the answer; and rows that make no whole groups, unless
+  /// somebody asked for groups of that size. Rows that make no whole blocks of a K type get the type
+  /// that llama.cpp takes then. Rules and what was picked before come first.
   std::optional<QuantizeOptions> For(std::string_view name, const StoredMatrix& from) const;
 
   /// Throws kInvalidArgument for rules that match none of these names, and for matrices of a recipe
@@ -53,6 +53,7 @@ class Targets {
   bool small_mixture_ = false;  ///< only the first layers get the better type
   QuantizeOptions layers_, tables_;
   bool group_is_given_;
+  bool keeps_all_;  ///< nothing is rounded
 };
 
 }  // namespace oort::llm_quantize

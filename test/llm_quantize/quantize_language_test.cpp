@@ -191,6 +191,44 @@ TEST(QuantizeLanguage, GoesOnWhereItWasStopped) {
                "cannot go on later");
 }
 
+/// Factors move from norms into matrices, whose types stay; being powers of two, they change no
+/// digit of either.
+TEST(QuantizeLanguage, SmoothLeavesTheModelWhatItIs) {
+  const TemporaryFolder folder;
+  for (const char* name : {"llama", "qwen3", "gemma", "gpt2", "llama.gguf"}) {
+    SCOPED_TRACE(name);
+    const bool is_gguf = std::string_view(name).ends_with(".gguf");
+    const fs::path out = folder / (is_gguf ? "out.gguf" : "out.pnnx.param");
+    const auto result =
+        QuantizeLanguage(kTinyModels / name, out, TinyOptions(Method::kSmooth, ""));
+    for (const MatrixReport& matrix : result.matrices) EXPECT_TRUE(matrix.kept) << matrix.name;
+    EXPECT_LT(Distance(TinyLogits(out), TinyLogits(kTinyModels / name)), 1e-6);
+  }
+  const auto refuse = [&](const char* model, LanguageQuantizeOptions options, const char* says) {
+    ExpectThrows(
+        [&] { QuantizeLanguage(kTinyModels / model, folder / "other.pnnx.param", options); },
+        std::string_view(model) == "llama" ? ErrorCode::kInvalidArgument : ErrorCode::kUnsupported,
+        says);
+  };
+  LanguageQuantizeOptions options = TinyOptions(Method::kSmooth, "");
+  options.group = 32;
+  refuse("llama", options, "smooth rounds nothing");
+  options = TinyOptions(Method::kSmooth, "");
+  options.resume = true;
+  refuse("llama", options, "cannot go on later");
+  options = TinyOptions(Method::kSmooth, "");
+  options.tokens.clear();
+  refuse("llama", options, "needs a text");
+  QuantizeLanguage(kTinyModels / "llama.gguf", folder / "q8.gguf",
+                   TinyOptions(Method::kSearch, "q8_0"));
+  ExpectThrows(
+      [&] {
+        QuantizeLanguage(folder / "q8.gguf", folder / "other.gguf",
+                         TinyOptions(Method::kSmooth, ""));
+      },
+      ErrorCode::kUnsupported, "smooth scales weights of 16 and 32 bits");
+}
+
 TEST(QuantizeLanguage, ImportanceGoesThroughItsFile) {
   const TemporaryFolder folder;
   const fs::path model = kTinyModels / "llama.gguf";
@@ -261,7 +299,7 @@ TEST(QuantizeLanguage, SaysWhatIsWrong) {
          folder / "out.bin");
   ExpectThrows([&] { QuantizeLanguage(model, model, TinyOptions(Method::kSearch, "q4_0")); }, bad,
                "overwrite the model");
-  ExpectThrows([] { MethodNamed("magic"); }, bad, "there are search, imatrix, gptq and awq");
+  ExpectThrows([] { MethodNamed("magic"); }, bad, "there are search, imatrix, gptq, awq and smooth");
 }
 
 }  // namespace
