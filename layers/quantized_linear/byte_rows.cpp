@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/parallel.h"
+
 namespace oort {
 namespace {
 
@@ -100,6 +102,23 @@ float RoundWeights(ByteKind kind, const StoredMatrix& matrix, int64_t row,
   values.resize(static_cast<size_t>(matrix.columns));
   ReadRows(matrix, row, row + 1, values.data());
   return RoundWeights(kind, values.data(), matrix.columns, bytes);
+}
+
+StoredMatrix AsBytes(const StoredMatrix& matrix, int threads) {
+  StoredMatrix bytes;
+  bytes.format = WeightFormat::kInt8;
+  bytes.rows = matrix.rows;
+  bytes.columns = matrix.columns;
+  bytes.data = Tensor(DType::kI8, Shape{matrix.rows, matrix.columns});
+  bytes.scale = Tensor(DType::kF32, Shape{matrix.rows, 1});
+  ParallelFor(threads, matrix.rows, 16, [&](int64_t begin, int64_t end) {
+    std::vector<float> values;
+    for (int64_t row = begin; row < end; ++row) {
+      auto* const to = reinterpret_cast<uint8_t*>(bytes.data.raw()) + row * matrix.columns;
+      bytes.scale.data<float>()[row] = RoundWeights(ByteKind::kInt8, matrix, row, values, to);
+    }
+  });
+  return bytes;
 }
 
 }  // namespace oort

@@ -53,5 +53,7 @@ float RoundWeights(ByteKind kind, const float* values, int64_t count, uint8_t* b
 /// scratch.
 float RoundWeights(ByteKind kind, const StoredMatrix& matrix, int64_t row,
                    std::vector<float>& values, uint8_t* bytes);
+/// All rows as i8, each a group with an f32 scale.
+StoredMatrix AsBytes(const StoredMatrix& matrix, int threads);
 
 }  // namespace oort

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layers/epilogue.h"
+#include "layers/quantized_linear/byte_rows.h"
 #include "layers/quantized_linear/stored_weight.h"
 
 namespace oort {
@@ -46,6 +47,10 @@ class QuantizedLinearSpec {
   /// f32; undefined where a part has none.
   const std::vector<Tensor>& biases() const { return biases_; }
   const std::vector<StoredMatrix>& stored() const { return stored_; }
+  /// Has all weights be i8, each row with one scale.
+  void RoundToBytes(int threads) {
+    for (StoredMatrix& stored : stored_) stored = AsBytes(stored, threads);
+  }
   /// What is not needed any more once the weights are packed.
   void LetGo() { stored_.clear(); }
   bool Packs(int argument) const { return IsAmong(packed_, argument); }

@@ -43,7 +43,8 @@ struct Packed {
   }
   double unpacked() const { return rows * columns * 2; }
   double bytes() const {
-    if (group == kWholeRow) return rows * (columns + kNumber);
+    // As int8 has it: the scale stands beside each step. fp8 has it once.
+    if (group == kWholeRow) return rows * (columns + columns / cuda::kStepColumns * kNumber);
     if (bits == 16) return unpacked();
     cuda::DeviceWeights weights;
     weights.format = bits == 8 ? cuda::DeviceFormat::kInt8 : cuda::DeviceFormat::kInt4;
@@ -52,7 +53,9 @@ struct Packed {
   }
   /// Scratch of a product with so many rows.
   double Scratch(double count, bool exact) const {
-    if (group == kWholeRow) return count * (columns + kNumber + rows * kNumber);
+    if (group == kWholeRow) {
+      return rows * columns + count * (columns + kNumber + rows * kNumber);
+    }
     if (count <= kGemvRows) return 0;
     if (exact) {  // numbers are two of 16 bits each
       return count * columns * 4 + (bits == 16 ? 0 : 2 * unpacked()) +

@@ -30,7 +30,8 @@ StoredMatrix WeightOf(const Operator& op, int part, int64_t rows) {
 }
 
 /// How many bytes less the weights of an operator are as bytes; none where they stay.
-std::optional<int64_t> BytesSaved(const Operator& op, const std::vector<int64_t>& part_rows) {
+std::optional<int64_t> BytesSaved(const Operator& op, const std::vector<int64_t>& part_rows,
+                                  ByteKind kind) {
   int64_t saved = 0;
   for (size_t part = 0; part < part_rows.size(); ++part) {
     const StoredMatrix stored = WeightOf(op, static_cast<int>(part), part_rows[part]);
@@ -38,7 +39,10 @@ std::optional<int64_t> BytesSaved(const Operator& op, const std::vector<int64_t>
     for (const Tensor* tensor : {&stored.data, &stored.scale, &stored.minimum}) {
       if (tensor->defined()) saved += static_cast<int64_t>(tensor->bytes());
     }
-    saved -= stored.rows * (stored.columns + static_cast<int64_t>(sizeof(float)));
+    // i8 is packed with a scale for each 64 columns, which are all the same.
+    const auto scale = static_cast<int64_t>(sizeof(float));
+    const int64_t scales = kind == ByteKind::kInt8 ? stored.columns / 64 * scale : scale;
+    saved -= stored.rows * (stored.columns + scales);
   }
   return saved;
 }
@@ -74,13 +78,14 @@ void CheckActivations(const LanguageModelOptions& options) {
 
 int64_t SetActivations(Graph& graph, const std::string& activations, int64_t vocabulary) {
   if (activations.empty()) return 0;
+  const ByteKind kind = ByteKindNamed(activations).value();
   int64_t saved = 0;
   bool any = false;
   for (Operator& op : graph.operators) {
     if (op.type != "oort.QuantizedLinear" || op.params.count(kPrecisionParam) > 0) continue;
     const std::vector<int64_t> part_rows = op.params.at("out_features").value().AsInts();
     if (part_rows == std::vector<int64_t>{vocabulary}) continue;  // the head has few rows
-    const std::optional<int64_t> less = BytesSaved(op, part_rows);
+    const std::optional<int64_t> less = BytesSaved(op, part_rows, kind);
     if (!less) continue;
     op.params.insert_or_assign(kActivationsParam, Parameter::FromValue(Value(activations)));
     saved += *less;

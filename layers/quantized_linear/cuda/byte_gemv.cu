@@ -89,15 +89,21 @@ __global__ void __launch_bounds__(kThreads)
                         static_cast<int64_t>(g < p.rows ? g : 0) * w.row_bytes + t * 16;
   float sums[4] = {};
   for (int first = warp; first < steps; first += kAhead * kWarps) {
+    // All loads are on their way before the first is used. Behind the last step weights are zeros,
+    // and x is what it is there.
+    uint4 values[kAhead][2];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int step = min(first + i * kWarps, steps - 1);
+      const auto* const from = reinterpret_cast<const uint4*>(x + step * kStepColumns);
+      values[i][0] = from[0];
+      values[i][1] = from[1];
+    }
     StepWords ahead;
     ahead.Load(row, w.row_bytes, first + kAhead * kWarps, steps);
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      const int step = first + i * kWarps;
-      if (step >= steps) break;
-      const auto* const from = reinterpret_cast<const uint4*>(x + step * kStepColumns);
-      const uint4 values[2] = {from[0], from[1]};
-      MultiplyStep<kKind>(sums, words.upper[i], words.lower[i], values);
+      MultiplyStep<kKind>(sums, words.upper[i], words.lower[i], values[i]);
     }
     words = ahead;
   }

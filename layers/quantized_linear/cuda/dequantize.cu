@@ -100,6 +100,34 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// A warp has a record: its weights are bytes that count from -128.
+__global__ void __launch_bounds__(kThreads)
+    UnpackBytesKernel(const __grid_constant__ DeviceWeights w, uint8_t* rows) {
+  LaunchDependents();
+  const int64_t record_index = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
+  if (record_index >= static_cast<int64_t>(w.strips) * w.steps) return;
+  const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  const int64_t strip = record_index / w.steps;
+  const int step = static_cast<int>(record_index % w.steps);
+  const unsigned char* record =
+      static_cast<const unsigned char*>(w.data) + record_index * RecordBytes(w);
+  uint4 words[kChunksPerStep];
+#pragma unroll
+  for (int c = 0; c < kChunksPerStep; ++c) {
+    words[c] = *reinterpret_cast<const uint4*>(record + (c * 32 + lane) * 16);
+  }
+  WaitForPredecessor();  // which may still read what is written here
+  constexpr uint32_t kSigns = 0x80808080u;
+#pragma unroll
+  for (int c = 0; c < kChunksPerStep; ++c) {
+    uint8_t* const to = rows + (strip * kStripRows + g) * w.row_elements + step * kStepColumns +
+                        c * kChunkColumns + t * 8;
+    *reinterpret_cast<uint2*>(to) = make_uint2(words[c].x ^ kSigns, words[c].y ^ kSigns);
+    *reinterpret_cast<uint2*>(to + 8 * w.row_elements) =
+        make_uint2(words[c].z ^ kSigns, words[c].w ^ kSigns);
+  }
+}
+
 /// Reduces the values of all threads of a thread block.
 template <int kBlock, typename Combine>
 __device__ __forceinline__ float OfBlock(float value, Combine combine) {
@@ -393,6 +421,12 @@ void UnpackWeights(const Stream& stream, const DeviceWeights& weights, void* row
   } else {
     Unpack<__nv_bfloat16, false>(stream, weights, rows);
   }
+}
+
+void UnpackBytes(const Stream& stream, const DeviceWeights& weights, void* rows) {
+  const int64_t records = static_cast<int64_t>(weights.strips) * weights.steps;
+  const Grid grid{dim3(BlocksFor(records * 32, kThreads)), dim3(kThreads), 0, true};
+  LaunchBetween(stream, grid, UnpackBytesKernel, weights, static_cast<uint8_t*>(rows));
 }
 
 void UnpackInHalves(const Stream& stream, const DeviceWeights& weights, void* rows) {

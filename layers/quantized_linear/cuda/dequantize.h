@@ -17,6 +17,9 @@ void UnpackWeights(const Stream& stream, const DeviceWeights& weights, void* row
 /// of the weights first and the weights behind.
 void UnpackInHalves(const Stream& stream, const DeviceWeights& weights, void* rows);
 
+/// Weights of 8 bits as rows of i8, `row_elements` apart, without their scales.
+void UnpackBytes(const Stream& stream, const DeviceWeights& weights, void* rows);
+
 /// What rows of f32 become. Rows of bytes have units of their own (byte_rows.h).
 enum class RowNumbers : unsigned char { kBf16, kF16, kInt8, kFp8 };
 

@@ -184,6 +184,12 @@ Tensor PackBiases(std::span<const StoredMatrix> parts, bool gated, std::span<con
   return ToDevice(packed, device);
 }
 
+Tensor PackScales(std::span<const StoredMatrix> parts, bool gated, Device device) {
+  std::vector<Tensor> scales;
+  for (const StoredMatrix& part : parts) scales.push_back(part.scale);
+  return PackBiases(parts, gated, scales, device);
+}
+
 Activation ActivationBehind(const QuantizedLinearSpec& spec, bool has_addend) {
   const Activation activation = spec.epilogue().activation().kind;
   if (!SupportsActivation(activation)) {

@@ -56,6 +56,8 @@ int64_t StripsOf(std::span<const StoredMatrix> parts, bool gated);
 /// Biases of the parts, one for each row as they are packed; undefined where no part has any.
 Tensor PackBiases(std::span<const StoredMatrix> parts, bool gated, std::span<const Tensor> biases,
                   Device device);
+/// Of parts whose rows are one group each, their scales likewise.
+Tensor PackScales(std::span<const StoredMatrix> parts, bool gated, Device device);
 /// What comes behind the products. Throws kUnsupported where kernels have no such end.
 Activation ActivationBehind(const QuantizedLinearSpec& spec, bool has_addend);
 

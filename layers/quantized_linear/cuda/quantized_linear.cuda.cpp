@@ -4,11 +4,13 @@
 #include <cmath>
 
 #include "core/checked.h"
+#include "core/cpu_limits.h"
 #include "cuda/blas.h"
 #include "cuda/device.h"
 #include "cuda/memory.h"
 #include "layers/precision_param.h"
 #include "layers/quantized_linear/cuda/byte_linear.h"
+#include "layers/quantized_linear/cuda/byte_product.h"
 #include "layers/quantized_linear/cuda/dequantize.h"
 #include "layers/quantized_linear/cuda/device_matrix.h"
 #include "layers/quantized_linear/cuda/gemv.h"
@@ -30,8 +32,10 @@ struct DeviceProduct {
 
 class CudaQuantizedLinear final : public Layer {
  public:
-  explicit CudaQuantizedLinear(const LayerInit& init)
+  /// `bytes`: weights become i8, and so does x where it has many rows.
+  explicit CudaQuantizedLinear(const LayerInit& init, bool bytes)
       : spec_(init),
+        bytes_(bytes),
         device_(init.device()),
         most_shared_(cuda::MostSharedBytes(device_.index)),
         multiprocessors_(cuda::MultiprocessorCount(device_.index)),
@@ -39,8 +43,12 @@ class CudaQuantizedLinear final : public Layer {
         exact_(ReadPrecision(init) == Precision::kF32),
         has_addend_(init.op().inputs.size() > 1),
         activation_(cuda::ActivationBehind(spec_, has_addend_)) {
+    if (bytes_) spec_.RoundToBytes(AvailableThreads());
     const std::span<const StoredMatrix> stored = spec_.stored();
-    if (spec_.gated() || cuda::DeviceMatrix::Alike(stored)) {
+    if (bytes_) {
+      row_scales_ = cuda::PackScales(stored, spec_.gated(), device_);
+      AddProduct(stored, 0);
+    } else if (spec_.gated() || cuda::DeviceMatrix::Alike(stored)) {
       AddProduct(stored, 0);
     } else {
       for (int part = 0; part < spec_.parts(); ++part) {
@@ -69,6 +77,7 @@ class CudaQuantizedLinear final : public Layer {
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     const int64_t rows = spec_.Rows(args);
     if (rows == 0) return;
+    if (MultipliesBytes(rows)) return RunBytes(context, args, outputs);
     for (const DeviceProduct& product : products_) {
       if (UsesFew(product, rows)) {
         RunFew(context, product, args, outputs, rows);
@@ -80,6 +89,9 @@ class CudaQuantizedLinear final : public Layer {
 
   size_t Workspace(const Args& args, int) const override {
     const int64_t rows = spec_.Rows(args);
+    if (MultipliesBytes(rows)) {
+      return CheckedAdd(UnpackedBytes(), BytesOf(nullptr).Workspace(rows));
+    }
     size_t bytes = 0;
     for (const DeviceProduct& product : products_) {
       if (rows > 0 && !UsesFew(product, rows)) {
@@ -110,6 +122,37 @@ class CudaQuantizedLinear final : public Layer {
                          std::span(spec_.biases()).subspan(static_cast<size_t>(first)), device_);
     product.split_rows = MostSplitRows(product);
     products_.push_back(std::move(product));
+  }
+
+  /// Whether both sides of a product are bytes. Of fewer rows kernels that leave weights packed are
+  /// as fast.
+  bool MultipliesBytes(int64_t rows) const {
+    std::string ignored;
+    return bytes_ && rows > cuda::kMostWarpgroupRows && cuda::HasBlas(&ignored);
+  }
+  /// Of the weights as plain rows.
+  size_t UnpackedBytes() const {
+    const cuda::DeviceWeights& w = products_[0].matrix->weights();
+    return CheckedMultiply(static_cast<size_t>(w.strips) * cuda::kStripRows,
+                           static_cast<size_t>(w.row_elements));
+  }
+  /// The only product, with weights as plain rows that are there.
+  cuda::ByteProduct BytesOf(const void* rows) const {
+    const cuda::DeviceWeights& w = products_[0].matrix->weights();
+    cuda::ByteProduct product;
+    product.spec = &spec_;
+    product.weights = {ByteKind::kInt8, static_cast<const uint8_t*>(rows),
+                       row_scales_.data<float>(), w.strips, static_cast<int>(w.row_elements)};
+    if (products_[0].bias.defined()) product.bias = products_[0].bias.data<float>();
+    if (norm_.defined()) product.norm = norm_.data<float>();
+    product.activation = activation_;
+    product.device = device_.index;
+    return product;
+  }
+  void RunBytes(const Context& context, const Args& args, std::span<Value> outputs) const {
+    std::byte* const unpacked = context.workspace();
+    cuda::UnpackBytes(*context.stream(), products_[0].matrix->weights(), unpacked);
+    BytesOf(unpacked).Run(*context.stream(), args, outputs, unpacked + UnpackedBytes());
   }
 
   /// What an RMS norm gives is at most its gain times the root of the row's length.
@@ -470,6 +513,7 @@ class CudaQuantizedLinear final : public Layer {
   }
 
   QuantizedLinearSpec spec_;
+  bool bytes_;
   Device device_;
   int64_t most_shared_;
   int multiprocessors_;
@@ -479,6 +523,7 @@ class CudaQuantizedLinear final : public Layer {
   Activation activation_;
   std::vector<DeviceProduct> products_;
   Tensor norm_;
+  Tensor row_scales_;  ///< of the packed rows, where `bytes_`
   bool norm_fits_f16_ = false;
 };
 
@@ -490,7 +535,11 @@ OORT_CUDA_LAYERS(quantized_linear) {
   registry.AddDevice(
       {"oort.QuantizedLinear"}, DeviceType::kCuda,
       [](const LayerInit& init) -> std::unique_ptr<Layer> {
-        if (MultipliesBytes(init)) return MakeByteLinear(init);
-        return std::make_unique<CudaQuantizedLinear>(init);
+        const std::optional<ByteKind> kind = ByteKindOf(init);
+        if (!kind) return std::make_unique<CudaQuantizedLinear>(init, false);
+        // Rows that are whole chunks are read fastest as other weights of 8 bits are.
+        const bool packs = init.Int("in_features") % cuda::kChunkColumns == 0;
+        if (*kind == ByteKind::kFp8 || !packs) return MakeByteLinear(init);
+        return std::make_unique<CudaQuantizedLinear>(init, true);
       });
 }
