@@ -60,6 +60,14 @@ void LanguageOptions::AddWeights(CLI::App& app) {
       ->check(CLI::IsMember({16, 32, 64, 128, 256}));
 }
 
+void LanguageOptions::AddActivations(CLI::App& app) {
+  app.add_option("--activations", activations,
+                 "On a Hopper GPU: products of the layers are of int8 or fp8 (e4m3), weights "
+                 "always, activations where there are many rows (default: of 16 bits)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"int8", "fp8"}));
+}
+
 CLI::Option* AddExact(CLI::App& app, std::optional<bool>& exact, const std::string& help) {
   return app.add_flag_function(
       "--exact,!--fast", [&exact](int64_t count) { exact = count > 0; }, help);
@@ -78,11 +86,7 @@ void LanguageOptions::Add(CLI::App& app, bool or_random) {
            "--exact keeps activations in f32, --fast rounds them in products (default: --fast; on "
            "a GPU --exact for models below 512 MB, and for t5 and bart)");
   device.Add(app);
-  app.add_option("--activations", activations,
-                 "On a Hopper GPU: products of layers are of int8 or fp8 (e4m3), weights always, "
-                 "activations of prompts and of more than 8 answers at once")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"int8", "fp8"}));
+  AddActivations(app);
   app.add_option("--kv", kv,
                  "How keys and values are kept: f32, f16, int8, on a CPU k6v4 (keys of 6 bits, "
                  "values of 4) "

@@ -53,6 +53,8 @@ struct LanguageOptions {
   void AddRandom(CLI::App& app, CLI::Option* file);
   /// --weights and --group.
   void AddWeights(CLI::App& app);
+  /// --activations.
+  void AddActivations(CLI::App& app);
   /// --draft and --draft-tokens.
   void AddDraft(CLI::App& app);
   /// --ranks, --split, --rank-deadline, --rank-secret and --exchange.

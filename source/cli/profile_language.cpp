@@ -112,6 +112,7 @@ void LanguageSteps::Add(CLI::App& app) {
   count("--batch", batch, "Of a language model: answers in the decode step");
   shape.AddRandom(app, app.get_option("MODEL"));
   shape.AddWeights(app);
+  shape.AddActivations(app);
   AddExact(app, exact, "Of a language model: activations stay f32, or not")
       ->each([this](const std::string&) { asked = true; });
 }
