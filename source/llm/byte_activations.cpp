@@ -62,7 +62,8 @@ void CheckActivations(const LanguageModelOptions& options) {
   }
   if (options.device.type != DeviceType::kCuda) {
     refuse(ErrorCode::kUnsupported,
-           "that is for a GPU; on a CPU the fast mode rounds them to bytes by groups already");
+           "that is for a GPU; on a CPU the fast mode rounds them to bytes by groups where that is "
+           "faster");
   }
   std::string reason;
   const std::vector<cuda::DeviceInfo> devices = cuda::Devices(&reason);
