@@ -79,8 +79,8 @@ struct LanguageModelOptions {
   int64_t group = 32;  ///< weights that share a scale
   /// "int8" or "fp8" (e4m3), on a GPU of compute capability 9.0: weights of the layers that have
   /// more than 4 bits have 8 there, with a scale for each output, and products of many rows (int8:
-  /// more than 256, fp8: more than 8) round activations to 8 bits, too, with a scale for each token.
-  /// Empty: neither.
+  /// more than 256, fp8: more than 8) round activations to 8 bits, too, with a scale for each
+  /// token. Empty: neither.
   std::string activations;
   Isa isa = DefaultIsa();
   Device device;

@@ -56,8 +56,7 @@ uint8_t ByteOf(ByteKind kind, float value) {
 }
 
 float ValueOfByte(ByteKind kind, uint8_t byte) {
-  return kind == ByteKind::kFp8 ? ValueOfE4m3(byte)
-                                : static_cast<float>(static_cast<int8_t>(byte));
+  return kind == ByteKind::kFp8 ? ValueOfE4m3(byte) : static_cast<float>(static_cast<int8_t>(byte));
 }
 
 namespace {

@@ -46,8 +46,8 @@ float ValueOfByte(ByteKind kind, uint8_t byte);
 
 /// Rounds a row of activations, as kernels do; returns its unit.
 float RoundActivations(ByteKind kind, const float* values, int64_t count, uint8_t* bytes);
-/// The same of weights. Rows that were e4m3 times one number stay what they are, as far as f32 shows
-/// it.
+/// The same of weights. Rows that were e4m3 times one number stay what they are, as far as f32
+/// shows it.
 float RoundWeights(ByteKind kind, const float* values, int64_t count, uint8_t* bytes);
 /// A row of a matrix likewise. Rows that were i8 times one number keep their bytes. `values` is
 /// scratch.

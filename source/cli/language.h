@@ -28,7 +28,7 @@ struct LanguageOptions {
   DeviceOption device;
   std::string activations;  ///< "int8", "fp8", or empty
   std::string kv;           ///< empty: as the model wants it
-  int64_t context = 0;  ///< 0: the model's, at most 8192
+  int64_t context = 0;      ///< 0: the model's, at most 8192
   uint64_t memory_limit = 0;
   int threads = 0;
   Isa isa = DefaultIsa();

@@ -221,10 +221,11 @@ Action AddQuantize(CLI::App& app) {
                  "The right class of every sample of --test (or else --calibrate) in the order of "
                  "their names, one number a line")
       ->type_name("FILE");
-  app.add_option("--method", o.method,
-                 "How ranges are found: auto takes the better of percentile and mse (default), or "
-                 "minmax, moving-average, percentile, kl, mse. Language models: gptq (default with "
-                 "--calibrate), awq, imatrix, search, or smooth (rounds nothing: for --activations)");
+  app.add_option(
+      "--method", o.method,
+      "How ranges are found: auto takes the better of percentile and mse (default), or "
+      "minmax, moving-average, percentile, kl, mse. Language models: gptq (default with "
+      "--calibrate), awq, imatrix, search, or smooth (rounds nothing: for --activations)");
   app.add_option("--percentile", o.percentile, "Share of values inside of a range (99.999)")
       ->type_name("P")
       ->check(CLI::Range(50.001, 100.0));

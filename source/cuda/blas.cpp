@@ -149,8 +149,8 @@ cublasLtEpilogue_t EpilogueOf(Product::Epilogue epilogue) {
 }
 
 /// cuBLAS counts columns first, so a row-major matrix of (rows, columns) is one of (columns, rows).
-cublasLtMatrixLayout_t MakeLayout(cudaDataType type, int64_t rows, int64_t columns, int64_t row_stride,
-                                  int64_t batch, int64_t batch_stride) {
+cublasLtMatrixLayout_t MakeLayout(cudaDataType type, int64_t rows, int64_t columns,
+                                  int64_t row_stride, int64_t batch, int64_t batch_stride) {
   cublasLtMatrixLayout_t layout = nullptr;
   Check(Blas().layout_create(&layout, type, static_cast<uint64_t>(columns),
                              static_cast<uint64_t>(rows), row_stride > 0 ? row_stride : columns),

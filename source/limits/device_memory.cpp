@@ -91,10 +91,10 @@ struct PackedModel {
         key(Real(shape.kv_heads * shape.head_dim)),
         qkv({query, key, key}, Real(shape.hidden), layers.bits, layers.group),
         output({Real(shape.hidden)}, query, layers.bits, layers.group),
-        up(shape.gated ? Packed({Real(shape.intermediate), Real(shape.intermediate)},
-                                Real(shape.hidden), layers.bits, layers.group, true)
-                       : Packed({Real(shape.intermediate)}, Real(shape.hidden), layers.bits,
-                                layers.group)),
+        up(shape.gated
+               ? Packed({Real(shape.intermediate), Real(shape.intermediate)}, Real(shape.hidden),
+                        layers.bits, layers.group, true)
+               : Packed({Real(shape.intermediate)}, Real(shape.hidden), layers.bits, layers.group)),
         down({Real(shape.hidden)}, Real(shape.intermediate), layers.bits, layers.group),
         table({Real(shape.vocabulary)}, Real(shape.hidden), TableBits(weights), weights.group),
         positions({Real(shape.positions)}, Real(shape.hidden), 16, weights.group),

@@ -125,9 +125,9 @@ double LayerProducts(const ModelShape& shape, const ParameterCounts& counts, Bit
                      const Machine& machine) {
   if (!precision.bytes) return counts.layers_active();
   // Experts and what chooses them keep 16 bits.
-  const double experts =
-      counts.router + FeedForward(shape, D(shape.expert_intermediate)) *
-                          D(shape.experts_used) * D(shape.layers - shape.dense_layers);
+  const double experts = counts.router + FeedForward(shape, D(shape.expert_intermediate)) *
+                                             D(shape.experts_used) *
+                                             D(shape.layers - shape.dense_layers);
   const double kept = shape.experts > 0 ? experts : 0;
   return kept + (counts.layers_active() - kept) / machine.byte_rate;
 }

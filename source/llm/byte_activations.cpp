@@ -72,9 +72,8 @@ void CheckActivations(const LanguageModelOptions& options) {
   const cuda::DeviceInfo& device = devices[index];
   if (device.compute_major >= 9) return;
   refuse(ErrorCode::kUnsupported, "that needs compute capability 9.0 (Hopper) or later, and " +
-                                      device.name + " has " +
-                                      std::to_string(device.compute_major) + "." +
-                                      std::to_string(device.compute_minor));
+                                      device.name + " has " + std::to_string(device.compute_major) +
+                                      "." + std::to_string(device.compute_minor));
 }
 
 int64_t SetActivations(Graph& graph, const std::string& activations, int64_t vocabulary) {

@@ -26,7 +26,8 @@ enum class Method : unsigned char {
   kAwq,         ///< columns with large inputs are made larger first, and the norm before smaller
   kSmooth,      ///< the same by powers of two, and nothing is rounded: for products of bytes
 };
-/// "search", "imatrix", "gptq", "awq" or "smooth"; throws kInvalidArgument for others, which names these.
+/// "search", "imatrix", "gptq", "awq" or "smooth"; throws kInvalidArgument for others, which names
+/// these.
 Method MethodNamed(std::string_view name);
 std::string_view Name(Method method);
 

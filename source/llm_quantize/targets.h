@@ -23,8 +23,8 @@ class Targets {
   /// Nothing where the matrix stays as it is: with kSmooth each; a table of positions, what has
   /// these bits already, and embeddings and head that have 8 or less; these get 8 bits, since they
   /// are little of the work and much of the answer; and rows that make no whole groups, unless
-  /// somebody asked for groups of that size. Rows that make no whole blocks of a K type get the type
-  /// that llama.cpp takes then. Rules and what was picked before come first.
+  /// somebody asked for groups of that size. Rows that make no whole blocks of a K type get the
+  /// type that llama.cpp takes then. Rules and what was picked before come first.
   std::optional<QuantizeOptions> For(std::string_view name, const StoredMatrix& from) const;
 
   /// Throws kInvalidArgument for rules that match none of these names, and for matrices of a recipe

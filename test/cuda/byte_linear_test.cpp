@@ -106,12 +106,10 @@ class ByteProducts {
         RoundActivations(kind_, values.data(), static_cast<int64_t>(values.size()), bytes.data());
     Rounded in;
     for (size_t i = 0; i < values.size(); ++i) {
-      const double step = kind_ == ByteKind::kInt8
-                              ? unit
-                              : std::max(std::abs(exact[i]) / 8, unit / 512);
-      in.values.push_back(tested_.norm
-                              ? exact[i]
-                              : unit * static_cast<double>(ValueOfByte(kind_, bytes[i])));
+      const double step =
+          kind_ == ByteKind::kInt8 ? unit : std::max(std::abs(exact[i]) / 8, unit / 512);
+      in.values.push_back(tested_.norm ? exact[i]
+                                       : unit * static_cast<double>(ValueOfByte(kind_, bytes[i])));
       in.errors.push_back(tested_.norm ? step / 2 * (1 + 1e-4) : 0);
     }
     return in;
@@ -144,9 +142,9 @@ class ByteProducts {
     for (size_t i = 0; i < count; ++i) {
       const Bounded &gate = both[i], &up = both[count + i];
       const double silu = gate.value / (1 + std::exp(-gate.value)), silu_bound = 1.1 * gate.bound;
-      results.push_back({silu * up.value, std::abs(silu) * up.bound +
-                                              std::abs(up.value) * silu_bound +
-                                              silu_bound * up.bound + 1e-5 * std::abs(silu * up.value)});
+      results.push_back(
+          {silu * up.value, std::abs(silu) * up.bound + std::abs(up.value) * silu_bound +
+                                silu_bound * up.bound + 1e-5 * std::abs(silu * up.value)});
     }
     return results;
   }
@@ -206,9 +204,8 @@ class CudaByteLinear : public ::testing::TestWithParam<const char*> {
     for (int64_t row = 0; row < rows; row += stride) {
       const float* const addend =
           tested.addend ? inputs[1].data<float>() + row * tested.part_rows[0] : nullptr;
-      const std::vector<Bounded> want =
-          products.Row(inputs[0].data<float>() + row * tested.columns, addend,
-                       rows <= MostFew(tested, Kind()));
+      const std::vector<Bounded> want = products.Row(inputs[0].data<float>() + row * tested.columns,
+                                                     addend, rows <= MostFew(tested, Kind()));
       size_t at = 0;
       for (const Tensor& output : got) {
         for (int64_t i = 0; i < output.dim(1); ++i, ++at) {
@@ -225,8 +222,8 @@ class CudaByteLinear : public ::testing::TestWithParam<const char*> {
   static void ExpectProducts(const QuantizedCase& tested, const std::vector<int64_t>& rows) {
     const auto graph = Load(tested);
     for (const int64_t count : rows) {
-      SCOPED_TRACE(std::string(Name(tested.format)) + " columns " +
-                   std::to_string(tested.columns) + " rows " + std::to_string(count));
+      SCOPED_TRACE(std::string(Name(tested.format)) + " columns " + std::to_string(tested.columns) +
+                   " rows " + std::to_string(count));
       const std::vector<Tensor> inputs = tested.Inputs(count);
       ExpectProducts(tested, inputs, Run(graph, inputs));
     }

@@ -25,9 +25,8 @@ TEST(ByteActivations, AreForGpus) {
   for (const char* kind : {"int8", "fp8"}) {
     ExpectThrows([&] { LanguageModel::Random("smollm2-135m", "bf16", 32, Asking(kind)); },
                  ErrorCode::kUnsupported, "on a CPU the fast mode rounds them to bytes by groups");
-    ExpectThrows(
-        [&] { LanguageModel::Load(TestData() / "checkpoints" / "llama", Asking(kind)); },
-        ErrorCode::kUnsupported, "on a CPU the fast mode rounds them to bytes by groups");
+    ExpectThrows([&] { LanguageModel::Load(TestData() / "checkpoints" / "llama", Asking(kind)); },
+                 ErrorCode::kUnsupported, "on a CPU the fast mode rounds them to bytes by groups");
   }
 }
 

@@ -199,8 +199,7 @@ TEST(QuantizeLanguage, SmoothLeavesTheModelWhatItIs) {
     SCOPED_TRACE(name);
     const bool is_gguf = std::string_view(name).ends_with(".gguf");
     const fs::path out = folder / (is_gguf ? "out.gguf" : "out.pnnx.param");
-    const auto result =
-        QuantizeLanguage(kTinyModels / name, out, TinyOptions(Method::kSmooth, ""));
+    const auto result = QuantizeLanguage(kTinyModels / name, out, TinyOptions(Method::kSmooth, ""));
     for (const MatrixReport& matrix : result.matrices) EXPECT_TRUE(matrix.kept) << matrix.name;
     EXPECT_LT(Distance(TinyLogits(out), TinyLogits(kTinyModels / name)), 1e-6);
   }
@@ -299,7 +298,8 @@ TEST(QuantizeLanguage, SaysWhatIsWrong) {
          folder / "out.bin");
   ExpectThrows([&] { QuantizeLanguage(model, model, TinyOptions(Method::kSearch, "q4_0")); }, bad,
                "overwrite the model");
-  ExpectThrows([] { MethodNamed("magic"); }, bad, "there are search, imatrix, gptq, awq and smooth");
+  ExpectThrows([] { MethodNamed("magic"); }, bad,
+               "there are search, imatrix, gptq, awq and smooth");
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ namespace {
 constexpr int64_t kTokens = 64, kOutputs = 32, kColumns = 96;
 
 StoredMatrix RandomWeights(uint64_t seed) {
-  StoredMatrix stored =
-      AllocateStored({WeightFormat::kF32, 1, DType::kF32}, kOutputs, kColumns);
+  StoredMatrix stored = AllocateStored({WeightFormat::kF32, 1, DType::kF32}, kOutputs, kColumns);
   const Tensor random = testing::RandomTensor(DType::kF32, {kOutputs, kColumns}, seed, -1, 1);
   QuantizeRows(random.data<float>(), 0, kOutputs, stored);
   return stored;

@@ -68,8 +68,7 @@ __device__ __forceinline__ void MultiplyStep(float (&sums)[4], const uint4& uppe
 
 /// A block has a strip; its warps take the steps by turns.
 template <ByteKind kKind>
-__global__ void __launch_bounds__(kThreads)
-    ByteGemvKernel(const __grid_constant__ ByteGemv args) {
+__global__ void __launch_bounds__(kThreads) ByteGemvKernel(const __grid_constant__ ByteGemv args) {
   constexpr int kResults = kStripRows * kByteGemvRows;
   __shared__ float parts[kWarps][kResults];
   LaunchDependents();

@@ -194,8 +194,7 @@ __device__ __forceinline__ void NarrowToBytes(int8_t* to, float4 v) {
   const auto byte = [](float value) {
     return static_cast<uint32_t>(__float2int_rn(fminf(fmaxf(value, -127.0f), 127.0f))) & 0xff;
   };
-  *reinterpret_cast<uint32_t*>(to) =
-      byte(v.x) | byte(v.y) << 8 | byte(v.z) << 16 | byte(v.w) << 24;
+  *reinterpret_cast<uint32_t*>(to) = byte(v.x) | byte(v.y) << 8 | byte(v.z) << 16 | byte(v.w) << 24;
 }
 __device__ __forceinline__ void NarrowToBytes(Fp8* to, float4 v) {
   *reinterpret_cast<uint32_t*>(to) = Fp8Four(v.x, v.y, v.z, v.w);

@@ -50,15 +50,15 @@ struct RowSums {
   Activation activation = Activation::kNone;
 };
 
-/// y = activation(sums * factor * scale + bias + addend); y may be the sums of the first split. The addend
-/// may be null.
+/// y = activation(sums * factor * scale + bias + addend); y may be the sums of the first split. The
+/// addend may be null.
 void FinishRows(const Stream& stream, const RowSums& sums, const float* addend, float* y);
 
 /// Results that stand side by side in the rows of one product, each from a whole strip on.
 struct RowParts {
   int count = 1;
   const float* addend = nullptr;  ///< of the first, or null
-  float* y[kMostProducts] = {};  ///< (rows, width[i])
+  float* y[kMostProducts] = {};   ///< (rows, width[i])
   int64_t width[kMostProducts] = {};
 };
 /// The same, where each part gets its columns of the rows.

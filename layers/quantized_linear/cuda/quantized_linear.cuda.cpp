@@ -532,14 +532,14 @@ class CudaQuantizedLinear final : public Layer {
 
 OORT_CUDA_LAYERS(quantized_linear) {
   using namespace oort;
-  registry.AddDevice(
-      {"oort.QuantizedLinear"}, DeviceType::kCuda,
-      [](const LayerInit& init) -> std::unique_ptr<Layer> {
-        const std::optional<ByteKind> kind = ByteKindOf(init);
-        if (!kind) return std::make_unique<CudaQuantizedLinear>(init, false);
-        // Rows that are whole chunks are read fastest as other weights of 8 bits are.
-        const bool packs = init.Int("in_features") % cuda::kChunkColumns == 0;
-        if (*kind == ByteKind::kFp8 || !packs) return MakeByteLinear(init);
-        return std::make_unique<CudaQuantizedLinear>(init, true);
-      });
+  registry.AddDevice({"oort.QuantizedLinear"}, DeviceType::kCuda,
+                     [](const LayerInit& init) -> std::unique_ptr<Layer> {
+                       const std::optional<ByteKind> kind = ByteKindOf(init);
+                       if (!kind) return std::make_unique<CudaQuantizedLinear>(init, false);
+                       // Rows that are whole chunks are read fastest as other weights of 8 bits
+                       // are.
+                       const bool packs = init.Int("in_features") % cuda::kChunkColumns == 0;
+                       if (*kind == ByteKind::kFp8 || !packs) return MakeByteLinear(init);
+                       return std::make_unique<CudaQuantizedLinear>(init, true);
+                     });
 }
