@@ -51,6 +51,20 @@ class LimitsTest(Case):
         text = self.oort("limits", config, "--machine", "h200").out
         self.assertRegex(text, r"on a GPU +weights +cache of 4096 +activations +together\n +w16kv16 +14\.")
 
+    def test_products_of_bytes(self):
+        """Weights of more than 4 bits have 8 then, and a prompt that computes takes half the time or more."""
+        config = self.write("config.json", json.dumps(self.QWEN))
+        given = ("limits", config, "--machine", "h200", "--weights", "16,8,4", "--kv", "16", "--prompt", "2048")
+        plain, bytes_ = self.json(*given), self.json(*given, "--activations", "int8")
+        of = {case["precision"]: case for case in bytes_["machines"][0]["cases"]}
+        self.assertEqual(sorted(of), ["w4kv16", "w8a8kv16"])
+        self.assertEqual([of[name]["activation_bits"] for name in sorted(of)], [16, 8])
+        before = plain["machines"][0]["cases"][0]["prefill"]["seconds"]
+        self.assertTrue(before / 2 < of["w8a8kv16"]["prefill"]["seconds"] < before * 0.6)
+        weights = {row["precision"]: row["weights"] for row in bytes_["gpu_memory"]}
+        self.assertLess(weights["w8a8kv16"], 0.6 * plain["gpu_memory"][0]["weights"])
+        self.assertIn("int7", self.oort("limits", config, "--activations", "int7", code=2).err)
+
     def test_table_and_pictures(self):
         config = self.write("config.json", json.dumps(self.QWEN)).parent
         for name in ("limits.svg", "limits.html"):

@@ -171,6 +171,49 @@ TEST(Limits, ExpertsAreReadAsTheyAreUsed) {
               counts.layers() + counts.head + 1000 * CacheOf(shape, 1) * 2, 1e-3);
 }
 
+/// Products of the layers are faster, those of the head, of experts and of attention are not.
+TEST(Limits, ProductsOfBytesAreFaster) {
+  const char* const dense = R"({"model_type": "llama", "vocab_size": 100, "hidden_size": 64,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128})";
+  Machine machine{"m", "", 1e9, 1e12, 1e6};
+  machine.byte_rate = 2;
+  const BitWidths plain{8, 16}, bytes{8, 16, true};
+  const auto saved = [&](const ModelShape& shape, double tokens) {
+    return (PrefillLimit(shape, plain, machine, tokens).compute -
+            PrefillLimit(shape, bytes, machine, tokens).compute) *
+           machine.flops / 2;
+  };
+  const ModelShape shape = ReadModelShape(dense);
+  const double layers = CountParameters(shape).layers_active();
+  EXPECT_NEAR(saved(shape, 10), 10 * layers / 2, 1e-3);
+  EXPECT_EQ(PrefillLimit(shape, bytes, machine, 10).read,
+            PrefillLimit(shape, plain, machine, 10).read);
+  EXPECT_NEAR((DecodeLimit(shape, plain, machine, 5, 7).compute -
+               DecodeLimit(shape, bytes, machine, 5, 7).compute) *
+                  machine.flops / 2,
+              7 * layers / 2, 1e-3);
+  const ModelShape experts =
+      ReadModelShape(R"({"model_type": "mixtral", "vocab_size": 100, "hidden_size": 64,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "num_local_experts": 8,
+    "num_experts_per_tok": 2})");
+  EXPECT_NEAR(saved(experts, 10), 10 * CountParameters(experts).attention_active / 2, 1e-3);
+  machine.byte_rate = 1;
+  EXPECT_EQ(saved(shape, 10), 0);
+}
+
+/// Weights of layers have 8 bits and one scale a row, embeddings and head what they had.
+TEST(Limits, BytesInTheMemoryOfAGpu) {
+  const ModelShape shape = ReadModelShape(R"({"model_type": "llama", "vocab_size": 1024,
+    "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 512})");
+  const double layers = 2 * (4 * 256 * 256 + 3 * 256 * 512), norms = 5 * 256 * 4;
+  const double tables = 2 * 1024 * 256 * 2;
+  EXPECT_EQ(PredictDeviceWeights(shape, {.bits = 16, .bytes = true}),
+            layers * 17 / 16 + norms + tables);
+  EXPECT_EQ(PredictDeviceWeights(shape, {.bits = 16}), layers * 2 + norms + tables);
+  EXPECT_EQ(PredictDeviceWeights(shape, {.bits = 4, .bytes = true}),
+            PredictDeviceWeights(shape, {.bits = 4}));
+}
+
 /// Llama 4 Scout as its folder says it, with changes.
 ModelShape ReadScout(const LimitsJson& changes) {
   LimitsJson text = {{"model_type", "llama4_text"}, {"vocab_size", 202048},
