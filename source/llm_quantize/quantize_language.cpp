@@ -64,13 +64,15 @@ std::vector<std::vector<std::string>> MatricesOfLayer(int64_t layer, bool gated)
           {name + ".mlp.down_proj.weight"}};
 }
 
-/// f32 in the type that it was made of; f32 where f16 has no room for it.
+/// f32 in the type that it was made of.
 StoredMatrix AsBefore(const StoredMatrix& values, WeightFormat format) {
   constexpr float kMostOfF16 = 65504;
   const auto fits = [](float value) { return std::abs(value) <= kMostOfF16; };
-  const bool wide =
-      format == WeightFormat::kF16 && !std::ranges::all_of(values.data.span<float>(), fits);
-  if (format == WeightFormat::kF32 || wide) return values;
+  if (format == WeightFormat::kF32) return values;
+  if (format == WeightFormat::kF16 && !std::ranges::all_of(values.data.span<float>(), fits)) {
+    throw Error(ErrorCode::kUnsupported,
+                "f16 has no room for a weight that was scaled: convert the model to bf16 first");
+  }
   StoredMatrix stored = AllocateStored({format, 1, DType::kF32}, values.rows, values.columns);
   QuantizeRows(values.data.data<float>(), 0, values.rows, stored);
   return stored;
@@ -302,12 +304,15 @@ class LanguageQuantizer {
     return at == known.end() ? std::vector<float>{} : ErrorWeights(at->second);
   }
 
-  /// Moves factors from the norm before some matrices into their columns.
+  /// Moves factors from the norm before some matrices into their columns; with kSmooth also from
+  /// the product that a gate is multiplied with.
   void Scale(std::span<const std::string> names, Tensor& inputs) {
     const std::string norm = NormBefore(names.front(), config_);
     const auto target = TargetOf(names.front());
     const bool smooth = options_.method == Method::kSmooth;
-    if (norm.empty() || (!target && !smooth)) return;
+    const std::string_view down = ".down_proj.weight";
+    const bool behind_gate = smooth && config_.gated && names.front().ends_with(down);
+    if ((norm.empty() && !behind_gate) || (!target && !smooth)) return;
     std::vector<StoredMatrix> matrices;
     for (const std::string& name : names) matrices.push_back(checkpoint_.Matrix(name));
     ColumnImportance& seen = result_.importance[names.front()];
@@ -318,11 +323,13 @@ class LanguageQuantizer {
       scaled_[names[i]] = ScaleColumns(matrices[i], factors);
       if (smooth) scaled_[names[i]] = AsBefore(scaled_[names[i]], matrices[i].format);
     }
-    for (const char* part : {".weight", ".bias"}) {
-      if (!checkpoint_.Has(norm + part)) continue;
-      Tensor vector = checkpoint_.Vector(norm + part).Clone();
-      for (size_t k = 0; k < factors.size(); ++k) vector.data<float>()[k] /= factors[k];
-      weights_.SetVector(norm + part, vector);
+    if (behind_gate) {
+      const std::string up =
+          names.front().substr(0, names.front().size() - down.size()) + ".up_proj";
+      DivideRows(up + ".weight", factors);
+      DivideVector(up + ".bias", factors);
+    } else {
+      for (const char* part : {".weight", ".bias"}) DivideVector(norm + part, factors);
     }
     const int64_t columns = inputs.dim(1);
     float* x = inputs.data<float>();
@@ -331,6 +338,24 @@ class LanguageQuantizer {
     }
     const ColumnImportance now{MeanSquares(inputs), inputs.dim(0)};
     for (const std::string& name : names) result_.importance[name] = now;
+  }
+
+  void DivideVector(const std::string& name, std::span<const float> factors) {
+    if (!checkpoint_.Has(name)) return;
+    Tensor vector = checkpoint_.Vector(name).Clone();
+    for (size_t k = 0; k < factors.size(); ++k) vector.data<float>()[k] /= factors[k];
+    weights_.SetVector(name, vector);
+  }
+  /// Of a matrix of this layer that is done already.
+  void DivideRows(const std::string& name, std::span<const float> factors) {
+    const StoredMatrix from = weights_.Matrix(name);
+    const std::vector<float> none(static_cast<size_t>(from.columns), 1);
+    StoredMatrix divided = ScaleColumns(from, none);
+    float* values = divided.data.data<float>();
+    for (const float factor : factors) {
+      for (int64_t column = 0; column < from.columns; ++column) *values++ /= factor;
+    }
+    weights_.SetMatrix(name, AsBefore(divided, from.format));
   }
 
   void Quantize(const std::string& name, std::span<const float> importance,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -226,6 +227,44 @@ TEST(QuantizeLanguage, SmoothLeavesTheModelWhatItIs) {
                          TinyOptions(Method::kSmooth, ""));
       },
       ErrorCode::kUnsupported, "smooth scales weights of 16 and 32 bits");
+}
+
+/// What the storyteller's gates give has some large columns.
+TEST(QuantizeLanguage, SmoothMovesFactorsFromUpToDown) {
+  const TemporaryFolder folder;
+  const fs::path model = SourceTree() / "models" / "storyteller", out = folder / "out.gguf";
+  LanguageQuantizeOptions options = TinyOptions(Method::kSmooth, "");
+  options.tokens = EncodeText(
+      model,
+      "Once upon a time a fox met a dog. They played in the snow until it was dark. The dog "
+      "was happy, and the fox said that it would come again the next day.");
+  QuantizeLanguage(model, out, options);
+  EXPECT_LT(Distance(TinyLogits(out), TinyLogits(model)), 1e-6);
+  const auto before = Checkpoint::Open(model), after = Checkpoint::Open(out);
+  int changed = 0;
+  for (int64_t layer = 0; layer < before->config().layers; ++layer) {
+    const std::string mlp = "model.layers." + std::to_string(layer) + ".mlp.";
+    const auto row_of = [&](const Checkpoint& checkpoint, const char* name, int64_t row) {
+      const StoredMatrix matrix = checkpoint.Matrix(mlp + name);
+      std::vector<float> values(static_cast<size_t>(matrix.columns));
+      ReadRows(matrix, row, row + 1, values.data());
+      return values;
+    };
+    const std::vector<float> was = row_of(*before, "down_proj.weight", 0);
+    const std::vector<float> is = row_of(*after, "down_proj.weight", 0);
+    for (size_t k = 0; k < was.size(); ++k) {
+      if (was[k] == is[k]) continue;
+      ++changed;
+      int exponent = 0;
+      const float factor = is[k] / was[k];
+      EXPECT_EQ(std::frexp(factor, &exponent), 0.5F) << factor;
+      const auto row = static_cast<int64_t>(k);
+      const float up = row_of(*before, "up_proj.weight", row)[0];
+      const float scaled = row_of(*after, "up_proj.weight", row)[0];
+      EXPECT_EQ(std::frexp(up / scaled / factor, &exponent), 0.5F);  // the norm's factor besides
+    }
+  }
+  EXPECT_GT(changed, 0);
 }
 
 TEST(QuantizeLanguage, ImportanceGoesThroughItsFile) {
