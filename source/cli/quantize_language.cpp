@@ -135,6 +135,7 @@ LanguageRecipe RecipeOf(const llm_quantize::LanguageQuantizeOptions& work,
     recipe.file_order = !work.act_order;
   }
   recipe.rules = work.rules;
+  if (work.method == llm_quantize::Method::kSmooth) return recipe;  // matrices keep their types
   for (const MatrixReport& matrix : result.matrices) {
     llm_quantize::MatrixType& type = recipe.matrices[matrix.name];
     if (matrix.kept) continue;

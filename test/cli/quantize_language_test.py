@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """`oort quantize` of language models from outside: what it writes and reports, and what it refuses."""
+import json
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 from cli_test import OORT, SOURCE, Case
 
@@ -53,6 +55,17 @@ class QuantizeLanguageTest(Case):
         # The text is that of the calibration, and so no measure of quality: GPTQ fits it best.
         self.assertLess(divergences["gptq"], divergences["search"])
         self.assertLess(divergences["gptq"], 0.5)
+
+    def test_smooth(self):
+        """The model stays what it was, in the types that it has, and a recipe does the same again."""
+        report = self.quantize("--method", "smooth", *self.calibrate, "--test", self.text, "--test-tokens", "256")
+        self.assertTrue(all(matrix["kept"] for matrix in report["matrices"]))
+        self.assertLess(report["test"]["kl_divergence"], 1e-9)
+        smooth = self.out.with_suffix("").with_suffix(".pnnx.bin").read_bytes()
+        recipe = Path(report["recipe"])
+        self.assertEqual(json.loads(recipe.read_text())["matrices"], {})
+        self.quantize("--recipe", recipe, "--calibrate", self.text)
+        self.assertEqual(self.out.with_suffix("").with_suffix(".pnnx.bin").read_bytes(), smooth)
 
     def test_importance_file(self):
         """What a text showed is written, and read again instead of the text."""
