@@ -391,7 +391,7 @@ double BitsOf(const std::string& kind, const limits::ModelShape& shape) {
 
 /// Weights that are multiplied as bytes have 8 bits, whatever they had in a file; those of 4 bits
 /// stay.
-limits::BitWidths PrecisionOf(double weights, double cache, bool bytes) {
+limits::BitWidths WidthsOf(double weights, double cache, bool bytes) {
   if (!bytes || weights <= 4) return {weights, cache};
   return {8, cache, true, weights > 8 ? 16.0 : 8.0};
 }
@@ -418,7 +418,7 @@ int RunLimits(LimitsOptions options) {
   for (const std::string& link : report.links) static_cast<void>(limits::FindLink(link));
   for (const double cache : options.caches) {
     for (const double weights : options.weights) {
-      const auto precision = PrecisionOf(weights, cache, !options.activations.empty());
+      const auto precision = WidthsOf(weights, cache, !options.activations.empty());
       const bool known = std::ranges::any_of(report.precisions, [&](const auto& other) {
         return PrecisionName(other) == PrecisionName(precision);
       });

@@ -35,8 +35,8 @@ void KeepLargest(std::vector<float>& largest, const float* row) {
 }
 
 /// Columns without inputs or weights keep theirs.
-std::vector<float> FactorsOf(const std::vector<float>& inputs, const std::vector<float>& weights,
-                             double share) {
+std::vector<float> SharedFactors(const std::vector<float>& inputs,
+                                 const std::vector<float>& weights, double share) {
   std::vector<double> powers(inputs.size());
   double sum = 0;
   int64_t count = 0;
@@ -84,7 +84,7 @@ std::vector<float> SmoothFactors(std::span<const StoredMatrix> matrices, const T
   VisitWeights(matrices, [&](const float* row) { KeepLargest(largest_weight, row); });
   std::vector<std::vector<float>> tried;
   for (const double share : kShares) {
-    tried.push_back(FactorsOf(largest_input, largest_weight, share));
+    tried.push_back(SharedFactors(largest_input, largest_weight, share));
   }
   std::vector<RowErrors> of_inputs(tried.size()), of_weights(tried.size());
   VisitInputs(inputs, [&](const float* row) {

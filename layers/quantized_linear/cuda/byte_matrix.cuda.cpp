@@ -15,7 +15,7 @@ namespace oort::cuda {
 namespace {
 
 /// Most bytes that wait in host memory to be copied.
-constexpr int64_t kPieceBytes = int64_t{32} << 20;
+constexpr int64_t kRowsPieceBytes = int64_t{32} << 20;
 
 /// Strips [first, first + count), and the scales of their rows.
 void WriteStrips(std::span<const StoredMatrix> parts, bool gated, const ByteWeights& weights,
@@ -55,7 +55,7 @@ ByteMatrix::ByteMatrix(std::span<const StoredMatrix> parts, bool gated, ByteKind
   std::vector<float> scales(count_of(strips * kStripRows));
   scales_ = AllocateDevice(scales.size() * sizeof(float), device.index);
 
-  const int64_t piece_strips = std::clamp<int64_t>(kPieceBytes / strip_bytes, 1, strips);
+  const int64_t piece_strips = std::clamp<int64_t>(kRowsPieceBytes / strip_bytes, 1, strips);
   const std::shared_ptr<Buffer> piece = AllocateHost(count_of(piece_strips * strip_bytes));
   for (int64_t first = 0; first < strips; first += piece_strips) {
     const int64_t count = std::min(piece_strips, strips - first);
