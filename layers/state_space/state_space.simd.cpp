@@ -74,7 +74,73 @@ void Step(const StateStep& token) {
   for (; row < token.rows; ++row) StepRows<1>(token, row);
 }
 
+/// Calls `body` with a function that loads numbers of `size`, and one that stores them, and where.
+template <typename Body>
+void ForVectors(int64_t size, Body body) {
+  int64_t i = 0;
+  for (; i + Vec::kWidth <= size; i += Vec::kWidth) {
+    body(
+        i, [](const float* p) { return Vec::Load(p); }, [](Vec x, float* p) { x.Store(p); });
+  }
+  if (i == size) return;
+  const int rest = static_cast<int>(size - i);
+  body(
+      i, [rest](const float* p) { return Vec::LoadPartial(p, rest); },
+      [rest](Vec x, float* p) { x.StorePartial(p, rest); });
+}
+
+template <int kRows>
+void DeltaRows(const DeltaSteps& steps, int64_t row) {
+  const int64_t size = steps.size;
+  float* const state = steps.state + row * size;
+  for (int64_t token = 0; token < steps.tokens; ++token) {
+    const float* const k = steps.k + token * size;
+    const float* const q = steps.q + token * size;
+    const Vec decay(steps.decay[token]);
+    Vec sum[kRows], delta[kRows];
+    for (int r = 0; r < kRows; ++r) sum[r] = Vec::Zero();
+    ForVectors(size, [&](int64_t i, auto load, auto) {
+      const Vec key = load(k + i);
+      for (int r = 0; r < kRows; ++r) sum[r] = Fma(load(state + r * size + i) * decay, key, sum[r]);
+    });
+    for (int r = 0; r < kRows; ++r) {
+      const float wanted = steps.v[token * steps.v_stride + row + r];
+      delta[r] = Vec((wanted - ReduceAdd(sum[r])) * steps.beta[token]);
+      sum[r] = Vec::Zero();
+    }
+    ForVectors(size, [&](int64_t i, auto load, auto store) {
+      const Vec key = load(k + i), query = load(q + i);
+      for (int r = 0; r < kRows; ++r) {
+        float* const at = state + r * size + i;
+        const Vec next = Fma(delta[r], key, load(at) * decay);
+        store(next, at);
+        sum[r] = Fma(next, query, sum[r]);
+      }
+    });
+    for (int r = 0; r < kRows; ++r) {
+      steps.y[token * steps.y_stride + row + r] = ReduceAdd(sum[r]);
+    }
+  }
+}
+
+void RunDelta(const DeltaSteps& steps) {
+  constexpr int kTogether = 4;
+  int64_t row = 0;
+  for (; row + kTogether <= steps.rows; row += kTogether) DeltaRows<kTogether>(steps, row);
+  for (; row < steps.rows; ++row) DeltaRows<1>(steps, row);
+}
+
+void Normalize(const float* x, int64_t size, float epsilon, float scale, float* y) {
+  Vec sum = Vec::Zero();
+  ForVectors(size, [&](int64_t i, auto load, auto) { sum = Fma(load(x + i), load(x + i), sum); });
+  const Vec factor = Vec(scale) / Sqrt(Vec(ReduceAdd(sum) + epsilon));
+  ForVectors(size, [&](int64_t i, auto load, auto store) { store(load(x + i) * factor, y + i); });
+}
+
 }  // namespace
 }  // namespace oort::OORT_ISA
 
-OORT_DEFINE_KERNELS(StateSpaceKernels, {.convolve = OORT_ISA::Convolve, .step = OORT_ISA::Step})
+OORT_DEFINE_KERNELS(StateSpaceKernels, {.convolve = OORT_ISA::Convolve,
+                                        .step = OORT_ISA::Step,
+                                        .delta_steps = OORT_ISA::RunDelta,
+                                        .normalize = OORT_ISA::Normalize})

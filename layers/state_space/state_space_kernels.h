@@ -28,9 +28,29 @@ struct StateStep {
   float* y = nullptr;  ///< (rows)
 };
 
+/// Tokens of a gated delta rule (Yang, Kautz and Hatamizadeh 2025): the state (rows, size) is first
+/// multiplied with the token's decay; each row r then comes nearer to what should be read of it by
+/// the token's key, by row += beta * (v[r] - row k) k, and y[r] = row q. Rows do not know of each
+/// other, so each stays in the nearest cache for all tokens.
+struct DeltaSteps {
+  float* state = nullptr;
+  int64_t rows = 0, size = 0, tokens = 0;
+  const float* decay = nullptr;  ///< (tokens), likewise beta
+  const float* beta = nullptr;
+  const float* k = nullptr;  ///< (tokens, size), likewise q
+  const float* q = nullptr;
+  const float* v = nullptr;  ///< (rows) of the first token; that of the next is v_stride behind
+  int64_t v_stride = 0;
+  float* y = nullptr;  ///< likewise
+  int64_t y_stride = 0;
+};
+
 struct StateSpaceKernels {
   void (*convolve)(const ConvolvedToken& token);
   void (*step)(const StateStep& token);
+  void (*delta_steps)(const DeltaSteps& steps);
+  /// y = scale * x / sqrt(x x + epsilon), of `size` numbers.
+  void (*normalize)(const float* x, int64_t size, float epsilon, float scale, float* y);
 };
 OORT_DECLARE_KERNELS(StateSpaceKernels)
 

@@ -70,6 +70,7 @@ class TensorChecker {
       if (has_keys) Linear(layer + "self_attn.v_proj", keys, c.hidden);
       Linear(layer + "self_attn.o_proj", c.hidden, queries);
     }
+    if (c.attention_gate) Linear(layer + "self_attn.gate_proj", queries, c.hidden);
     const bool whole = c.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads;
     if (whole || c.query_key_norm == DecoderConfig::QueryKeyNorm::kHead) {
       Vector(layer + "self_attn.q_norm.weight", whole ? queries : c.head_dim);
@@ -143,9 +144,10 @@ class TensorChecker {
     // GGUF has rates, other files the logarithms of what they are below 0.
     const bool has_logs = table_.Find(name + "rate_log.weight") != nullptr;
     Vector(name + (has_logs ? "rate_log.weight" : "rate.weight"), state.heads);
-    Vector(name + "skip.weight", state.heads);
+    if (state.delta) Linear(name + "beta_proj", state.heads, config_.hidden);
+    if (!state.delta) Vector(name + "skip.weight", state.heads);
     Vector(name + "step.bias", state.heads);
-    if (state.norm) Vector(name + "norm.weight", state.inner());
+    if (state.norm) Vector(name + "norm.weight", state.norm_size());
     Linear(name + "out_proj", config_.hidden, state.inner());
   }
 

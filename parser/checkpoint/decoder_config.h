@@ -65,13 +65,15 @@ struct TemperatureConfig {
   float scale = 0;
 };
 
-/// Layers that have a selective state space (Mamba-2) in the place of attention: a short
-/// convolution of x, b and c, a recurrence of each head, and a norm of what gates let through.
+/// Layers that have a state in the place of attention: a selective state space (Mamba-2), which is
+/// a short convolution of x, b and c, a recurrence of each head, and a norm of what gates let
+/// through; or the same with a gated delta rule of queries, keys and values (Qwen3-Next).
 struct StateSpaceConfig {
-  int64_t heads = 0;  ///< 0: all layers have attention
+  bool delta = false;  ///< which of the two
+  int64_t heads = 0;   ///< 0: all layers have attention
   int64_t head_dim = 0;
-  int64_t size = 0;               ///< of b and c: columns of a head's state
-  int64_t groups = 1;             ///< of heads that share b and c, and of numbers that share a norm
+  int64_t size = 0;               ///< of b and c, or keys and queries: columns of a head's state
+  int64_t groups = 1;             ///< of heads that share these, and of numbers that share a norm
   int64_t taps = 0;               ///< of the convolution
   float least_step = 0;           ///< dt is between these
   float most_step = 0;            ///< 0: it has no limit
@@ -89,6 +91,8 @@ struct StateSpaceConfig {
   }
   int64_t inner() const { return heads * head_dim; }
   int64_t channels() const { return inner() + 2 * groups * size; }
+  /// Of the norm: behind a delta rule all heads have the same one.
+  int64_t norm_size() const { return delta ? head_dim : inner(); }
 };
 
 /// Several residual streams (Gemma 3n): a layer computes with one of them, and the others follow
@@ -141,6 +145,7 @@ struct DecoderConfig {
   bool pre_norms = true;           ///< norms before attention and before the feed-forward
   bool post_norms = false;         ///< norms after attention and after the feed-forward (gemma2)
   bool sinks = false;              ///< attention has a score without a value for each head
+  bool attention_gate = false;     ///< what attention gives goes through gates of its queries' size
   bool learned_positions = false;  ///< a table of positions is added to the embeddings (gpt2)
   float embedding_scale = 1;
   float residual_scale = 1;  ///< of what attention and feed-forward add to x

@@ -6,131 +6,10 @@
 
 #include "core/problems.h"
 #include "oort/error.h"
+#include "parser/checkpoint/family_names.h"
 
 namespace oort {
 namespace {
-
-template <size_t kFirst, size_t kSecond>
-constexpr auto Joined(const RenamedTensor (&first)[kFirst],
-                      const RenamedTensor (&second)[kSecond]) {
-  std::array<RenamedTensor, kFirst + kSecond> all{};
-  std::copy_n(second, kSecond, std::copy_n(first, kFirst, all.begin()));
-  return all;
-}
-
-/// Of layers of hybrids. Rows of in_proj are those of several matrices: see AddStateSpaceTensor.
-constexpr RenamedTensor kMixerNames[] = {
-    {"mamba.in_proj", "mixer.in_proj"},       {"mamba.conv1d", "mixer.conv"},
-    {"mamba.A_log", "mixer.rate_log.weight"}, {"mamba.D", "mixer.skip.weight"},
-    {"mamba.dt_bias", "mixer.step.bias"},     {"mamba.norm", "mixer.norm"},
-    {"mamba.out_proj", "mixer.out_proj"},
-};
-constexpr RenamedTensor kBambaFeedForward[] = {
-    {"final_layernorm", "norm"},
-    {"pre_ff_layernorm", "post_attention_layernorm"},
-    {"feed_forward.gate_proj", "mlp.gate_proj"},
-    {"feed_forward.up_proj", "mlp.up_proj"},
-    {"feed_forward.down_proj", "mlp.down_proj"},
-};
-constexpr auto kBambaNames = Joined(kMixerNames, kBambaFeedForward);
-constexpr RenamedTensor kDeepseekNames[] = {
-    {"self_attn.q_a_layernorm", "self_attn.q_a_norm"},
-    {"self_attn.kv_a_layernorm", "self_attn.kv_a_norm"},
-    {"mlp.gate.e_score_correction_bias", "mlp.gate_correction.bias"},
-    {"mlp.shared_experts.gate_proj", "mlp.shared_expert.gate_proj"},
-    {"mlp.shared_experts.up_proj", "mlp.shared_expert.up_proj"},
-    {"mlp.shared_experts.down_proj", "mlp.shared_expert.down_proj"},
-};
-constexpr RenamedTensor kFalconNames[] = {
-    {"word_embeddings", "embed_tokens"},
-    {"ln_f", "norm"},
-    {"ln_attn", "input_layernorm"},
-    {"ln_mlp", "post_attention_layernorm"},
-    {"self_attention.query_key_value", "self_attn.qkv_proj"},
-    {"self_attention.dense", "self_attn.o_proj"},
-    {"mlp.dense_h_to_4h", "mlp.up_proj"},
-    {"mlp.dense_4h_to_h", "mlp.down_proj"},
-};
-constexpr RenamedTensor kGemma3nNames[] = {
-    {"altup.correct_output_scale", "altup.correct_output_scale.weight"},
-};
-constexpr std::string_view kGemma3nOthers[] = {"model.audio_tower.", "model.vision_tower.",
-                                               "model.embed_audio.", "model.embed_vision."};
-constexpr RenamedTensor kGpt2Names[] = {
-    {"wte", "embed_tokens"},
-    {"wpe", "embed_positions"},
-    {"ln_f", "norm"},
-    {"ln_1", "input_layernorm"},
-    {"ln_2", "post_attention_layernorm"},
-    {"attn.c_attn", "self_attn.qkv_proj"},
-    {"attn.c_proj", "self_attn.o_proj"},
-    {"mlp.c_fc", "mlp.up_proj"},
-    {"mlp.c_proj", "mlp.down_proj"},
-};
-constexpr RenamedTensor kGptNeoxNames[] = {
-    {"embed_in", "embed_tokens"},
-    {"embed_out", "lm_head"},
-    {"final_layer_norm", "norm"},
-    {"attention.query_key_value", "self_attn.qkv_proj"},
-    {"attention.dense", "self_attn.o_proj"},
-    {"mlp.dense_h_to_4h", "mlp.up_proj"},
-    {"mlp.dense_4h_to_h", "mlp.down_proj"},
-};
-constexpr RenamedTensor kGptOssNames[] = {
-    {"self_attn.sinks", "self_attn.sinks.weight"},
-    {"mlp.router", "mlp.gate"},
-    {"mlp.experts.gate_up_proj", "mlp.experts.gate_up_proj.weight"},
-    {"mlp.experts.gate_up_proj_bias", "mlp.experts.gate_up_proj.bias"},
-    {"mlp.experts.down_proj", "mlp.experts.down_proj.weight"},
-    {"mlp.experts.down_proj_bias", "mlp.experts.down_proj.bias"},
-};
-constexpr RenamedTensor kGraniteFeedForward[] = {
-    {"shared_mlp.input_linear", "mlp.shared_expert.gate_up_proj"},
-    {"shared_mlp.output_linear", "mlp.shared_expert.down_proj"},
-    {"block_sparse_moe.router.layer", "mlp.gate"},
-    {"block_sparse_moe.input_linear", "mlp.experts.gate_up_proj"},
-    {"block_sparse_moe.output_linear", "mlp.experts.down_proj"},
-};
-constexpr auto kGraniteHybridNames = Joined(kMixerNames, kGraniteFeedForward);
-constexpr RenamedTensor kLlama4Names[] = {
-    {"language_model.lm_head", "lm_head"},
-    {"feed_forward.router", "mlp.gate"},
-    {"feed_forward.gate_proj", "mlp.gate_proj"},
-    {"feed_forward.up_proj", "mlp.up_proj"},
-    {"feed_forward.down_proj", "mlp.down_proj"},
-    {"feed_forward.shared_expert.gate_proj", "mlp.shared_expert.gate_proj"},
-    {"feed_forward.shared_expert.up_proj", "mlp.shared_expert.up_proj"},
-    {"feed_forward.shared_expert.down_proj", "mlp.shared_expert.down_proj"},
-    {"feed_forward.experts.gate_up_proj", "mlp.experts.gate_up_proj.weight"},
-    {"feed_forward.experts.down_proj", "mlp.experts.down_proj.weight"},
-};
-constexpr std::string_view kLlama4Pictures[] = {"vision_model.", "multi_modal_projector."};
-/// Rows of in_proj are those of several matrices: see AddStateSpaceTensor.
-constexpr RenamedTensor kMamba2Names[] = {
-    {"embeddings", "embed_tokens"},
-    {"norm_f", "norm"},
-    {"norm", "input_layernorm"},
-    {"mixer.conv1d", "mixer.conv"},
-    {"mixer.A_log", "mixer.rate_log.weight"},
-    {"mixer.D", "mixer.skip.weight"},
-    {"mixer.dt_bias", "mixer.step.bias"},
-};
-constexpr RenamedTensor kMixtralNames[] = {
-    {"block_sparse_moe.gate", "mlp.gate"},
-    {"w1", "gate_proj"},
-    {"w2", "down_proj"},
-    {"w3", "up_proj"},
-};
-constexpr RenamedTensor kPhiNames[] = {
-    {"final_layernorm", "norm"},
-    {"self_attn.dense", "self_attn.o_proj"},
-    {"mlp.fc1", "mlp.up_proj"},
-    {"mlp.fc2", "mlp.down_proj"},
-};
-constexpr RenamedTensor kStarcoder2Names[] = {
-    {"mlp.c_fc", "mlp.up_proj"},
-    {"mlp.c_proj", "mlp.down_proj"},
-};
 
 constexpr auto kFamilies = [] {
   using Bias = Family::Bias;
@@ -198,6 +77,42 @@ constexpr auto kFamilies = [] {
     family.text_family = "gemma3n_text";
     return family;
   }(gemma3n);
+  constexpr Family qwen3_next = {.name = "qwen3_next",
+                                 .gguf_name = "qwen3next",
+                                 .query_key_norm = QueryKeyNorm::kHead,
+                                 .attention_gate = true,
+                                 .state_period = 4,
+                                 .experts = true,
+                                 .normalized_experts = true,
+                                 .shared_expert = true,
+                                 .hybrid = true,
+                                 .delta = true,
+                                 .context = 32768,
+                                 .head_dim = 256,
+                                 .partial_rotary = 0.25,
+                                 .hub_names = kDeltaNames,
+                                 .hub_skipped = kLaterTokens,
+                                 .offset_norms = true,
+                                 .gguf_experts = true};
+  /// The same layers with or without experts; rows of products lie otherwise, and in its GGUFs
+  /// heads of a group, too, which cannot be read.
+  constexpr auto qwen3_5 = [](Family family, std::string_view name, bool experts) {
+    family.name = name;
+    family.gguf_name = {};
+    family.experts = family.shared_expert = family.normalized_experts = experts;
+    if (experts) family.fused_experts = Family::FusedExperts::kRows;
+    return family;
+  };
+  /// The whole model, of which the language model alone is read.
+  constexpr auto qwen3_5_whole = [](Family family, std::string_view name) {
+    family.text_family = family.name;
+    family.name = name;
+    family.hub_prefix = "model.language_model.";
+    family.hub_skipped = kQwenPictures;
+    return family;
+  };
+  constexpr Family qwen3_5_dense = qwen3_5(qwen3_next, "qwen3_5_text", false);
+  constexpr Family qwen3_5_moe = qwen3_5(qwen3_next, "qwen3_5_moe_text", true);
   return std::to_array<Family>({
       {.name = "bamba",
        .hybrid = true,
@@ -469,6 +384,10 @@ constexpr auto kFamilies = [] {
        .windows = Windows::kLater,
        .window = 4096,
        .window_asked = true},
+      qwen3_5_whole(qwen3_5_dense, "qwen3_5"),
+      qwen3_5_whole(qwen3_5_moe, "qwen3_5_moe"),
+      qwen3_5_moe,
+      qwen3_5_dense,
       {.name = "qwen3_moe",
        .gguf_name = "qwen3moe",
        .query_key_norm = QueryKeyNorm::kHead,
@@ -479,6 +398,7 @@ constexpr auto kFamilies = [] {
        .window = 4096,
        .window_asked = true,
        .gguf_experts = true},
+      qwen3_next,
       {.name = "smollm3",
        .tied_head = true,
        .rotary_period = 4,
@@ -569,6 +489,8 @@ DecoderConfig BeginConfig(const Family* family, std::string_view name) {
   config.pre_norms = family->pre_norms;
   config.post_norms = family->post_norms;
   config.sinks = family->sinks;
+  config.attention_gate = family->attention_gate;
+  config.state_space.delta = family->delta;
   config.learned_positions = family->learned_positions;
   config.chunked_windows = family->chunked_windows;
   config.temperature = family->temperature;

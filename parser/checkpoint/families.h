@@ -48,6 +48,7 @@ struct Family {
   bool pre_norms = true;
   bool post_norms = false;
   bool sinks = false;
+  bool attention_gate = false;  ///< rows of a gate follow those of each head's query
   bool learned_positions = false;
   bool scaled_embeddings = false;  ///< by the root of the hidden size
   bool softcaps = false;           ///< of attention and logits; queries have a scale of their own
@@ -56,6 +57,7 @@ struct Family {
   bool multipliers = false;
   double logit_scale = 0;  ///< of the logits where config.json does not say it; 0: there is none
   bool interleaved_rotary = false;  ///< pairs (2i, 2i+1) in all files
+  int64_t state_period = 0;         ///< the last of every so many layers has no state, unless told
   int64_t rotary_period = 0;        ///< the last of every so many layers has no rotary embedding
   double local_rotary_base = 0;     ///< layers with a window turn by another base; 0: by the same
   Bias bias = Bias::kAsked;
@@ -79,6 +81,8 @@ struct Family {
   bool state_space = false;
   /// Some layers do, and keys of the state begin with "mamba_"; behind it is a feed-forward.
   bool hybrid = false;
+  /// What they have is a delta rule, and keys of the state begin with "linear_".
+  bool delta = false;
   /// All layers have both, and products have multipliers, which GGUF has in the weights.
   bool hybrid_layers = false;
   bool chunked_windows = false;

@@ -4,18 +4,11 @@
 #include "parser/checkpoint/row_parts.h"
 
 namespace oort {
-namespace {
-
-int64_t UnitsOf(const PlacedTensor& placed) {
-  return placed.rank == 1 ? placed.columns : placed.rows;
-}
-
-}  // namespace
 
 bool AddLatentTensor(const DecoderConfig& config, const std::string& prefix, std::string_view name,
                      const std::string& ending, const PlacedTensor& placed, TensorTable& table) {
   const LatentConfig& latent = config.latent;
-  const int64_t units = UnitsOf(placed);
+  const int64_t units = placed.units();
   if (name == "q_proj" || name == "q_b_proj") {
     const int64_t head = latent.plain + latent.turned;
     const bool has_rank = latent.query_rank > 0;

@@ -43,6 +43,8 @@ struct PlacedTensor {
 
   /// Rows [begin, begin + count) of a matrix, elements of a vector.
   PlacedTensor Cut(int64_t begin, int64_t count) const;
+  /// So many rows or elements there are to cut.
+  int64_t units() const { return rank == 1 ? columns : rows; }
   std::string ShapeText() const;
 };
 

@@ -107,14 +107,20 @@ class TensorMapper {
       return false;
     }
     const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-    return PlaceNamed(prefix, stem.substr(digits + 1), ending, placed);
+    const std::string_view name = stem.substr(digits + 1);
+    // What is one tensor in layers with attention is another in those with a delta rule.
+    if (name == "attn_qkv" && config_.state_space.delta && config_.state_space.IsAt(layer)) {
+      table_.Add(prefix + "mixer.conv_proj" + ending, placed);
+      return true;
+    }
+    return PlaceNamed(prefix, name, ending, placed);
   }
 
   bool PlaceNamed(const std::string& prefix, std::string_view name, const std::string& ending,
                   const PlacedTensor& placed) {
     const int64_t queries = config_.heads * config_.head_dim;
     const int64_t keys = config_.kv_heads * config_.head_dim;
-    const int64_t units = placed.rank == 1 ? placed.columns : placed.rows;
+    const int64_t units = placed.units();
     if (name == "attn_qkv" && units == queries + 2 * keys) {
       table_.Add(prefix + "self_attn.q_proj" + ending, placed.Cut(0, queries));
       table_.Add(prefix + "self_attn.k_proj" + ending, placed.Cut(queries, keys));
@@ -145,6 +151,7 @@ class TensorMapper {
         AddStateSpaceTensor(config_, prefix, ours, ending, placed, table_)) {
       return true;
     }
+    if (AddGatedQuery(config_, prefix, ours, ending, placed, table_)) return true;
     PlacedTensor given = placed;
     if (name == "ffn_gate_inp_shexp") given.rank = 2;                       // a matrix of one row
     if (name.ends_with("_exps") && ending == ".bias" && given.rank == 2) {  // a row for each expert

@@ -237,9 +237,36 @@ void ReadMixersAlone(const ArchitectureKeys& keys, DecoderConfig& config) {
   config.intermediate = state.inner();
 }
 
+/// Layers with a delta rule: those that the file lists, or all but every so manieth.
+void ReadDeltaLayers(const ArchitectureKeys& keys, const Metadata& metadata,
+                     DecoderConfig& config) {
+  const std::string_view list = "attention.recurrent_layers", every = "full_attention_interval";
+  const std::vector<bool> listed = metadata.Bools(keys.Key(list));
+  if (!listed.empty() && std::ssize(listed) != config.layers) {
+    throw Error(ErrorCode::kInvalidModel,
+                "the key " + Quote(keys.Key(list)) + " does not list every layer");
+  }
+  const int64_t period = keys.Integer(every).value_or(FamilyOf(config).state_period);
+  if (period < 1) {
+    throw Error(ErrorCode::kInvalidModel, "the key " + Quote(keys.Key(every)) + " is not above 0");
+  }
+  StateSpaceConfig& state = config.state_space;
+  ReadStateSpace(keys, state);
+  state.feed_forward = state.norm_before_gate = true;
+  if (config.layers < 1 || config.layers > 4096) return;  // FinishConfig says so
+  for (int64_t i = 0; i < config.layers; ++i) {
+    state.attention.push_back(listed.empty() ? (i + 1) % period == 0
+                                             : !listed[static_cast<size_t>(i)]);
+  }
+}
+
 /// Heads of keys of each layer: those without any have a state instead.
 int64_t ReadHybrid(const ArchitectureKeys& keys, const Metadata& metadata, DecoderConfig& config) {
   const std::string_view name = "attention.head_count_kv";
+  if (config.state_space.delta) {
+    ReadDeltaLayers(keys, metadata, config);
+    return keys.OfAllLayers(name).value_or(config.heads);
+  }
   const std::vector<int64_t> heads = metadata.Integers(keys.Key(name));
   if (heads.empty()) return config.heads;
   const int64_t most = std::ranges::max(heads);

@@ -66,6 +66,8 @@ inline constexpr RenamedPart kLayerNames[] = {
     {"inp_gate", "per_layer_input_gate"},
     {"proj", "per_layer_projection"},
     {"post_norm", "post_per_layer_input_norm"},
+    {"attn_gate", "mixer.gate_proj"},
+    {"ssm_ba", "mixer.beta_step_proj"},
     {"ssm_in", "mixer.in_proj"},
     {"ssm_conv1d", "mixer.conv"},
     {"ssm_a", "mixer.rate"},

@@ -416,6 +416,8 @@ Sizes ReadSizes(const json::Object& file, const Family& family) {
     sizes.intermediate = CheckedMultiply(sizes.heads, sizes.head_dim);
   } else if (intermediate) {
     sizes.intermediate = *intermediate;
+  } else if (const auto expert = file.Integer("moe_intermediate_size"); family.experts && expert) {
+    sizes.intermediate = *expert;  // where all layers have experts
   } else if (family.gated) {
     sizes.intermediate = file.RequireInteger("intermediate_size");
   } else {

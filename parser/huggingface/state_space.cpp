@@ -108,7 +108,29 @@ void ReadLayerMultipliers(const json::Object& file, DecoderConfig& config) {
   state.norm_before_gate = file.Bool("mamba_norm_before_gate").value_or(true);
 }
 
+/// Of Qwen3-Next: layers that have attention are listed, or every so manieth.
+void ReadDelta(const json::Object& file, DecoderConfig& config) {
+  StateSpaceConfig& state = config.state_space;
+  if (file.Find("layer_types") != nullptr) {
+    state.attention = AttentionLayers(file, config.layers);
+  } else {
+    constexpr std::string_view kEvery = "full_attention_interval";
+    const int64_t period = file.Integer(kEvery).value_or(FamilyOf(config).state_period);
+    if (period < 1) file.ThrowWrongType(kEvery, "a number above 0");
+    const int64_t layers = std::clamp<int64_t>(config.layers, 0, 4096);
+    for (int64_t i = 0; i < layers; ++i) state.attention.push_back((i + 1) % period == 0);
+  }
+  state.feed_forward = state.norm_before_gate = true;
+  state.heads = file.Integer("linear_num_value_heads").value_or(32);
+  if (state.heads < 1) file.ThrowWrongType("linear_num_value_heads", "a number above 0");
+  state.head_dim = file.Integer("linear_value_head_dim").value_or(128);
+  state.groups = file.Integer("linear_num_key_heads").value_or(16);
+  state.size = file.Integer("linear_key_head_dim").value_or(128);
+  state.taps = file.Integer("linear_conv_kernel_dim").value_or(4);
+}
+
 void ReadHybrid(const json::Object& file, DecoderConfig& config) {
+  if (config.state_space.delta) return ReadDelta(file, config);
   StateSpaceConfig& state = config.state_space;
   state.feed_forward = true;
   if (FamilyOf(config).hybrid_layers) {

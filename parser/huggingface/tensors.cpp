@@ -181,7 +181,8 @@ class HubMapper {
     Rename(family, *parts);
     const std::string ours =
         parts->layer ? "model.layers." + std::to_string(*parts->layer) + "." : "";
-    if (family.offset_norms && parts->stem.ends_with("norm")) placed.added = 1;
+    const bool of_mixer = parts->stem.starts_with("mixer.");
+    if (family.offset_norms && parts->stem.ends_with("norm") && !of_mixer) placed.added = 1;
     if (parts->layer) return PlaceInLayer(*parts, ours, placed);
     const bool is_top = parts->stem == "embed_tokens" || parts->stem == "norm" ||
                         (config_.learned_positions && parts->stem == "embed_positions");
@@ -199,8 +200,8 @@ class HubMapper {
       std::swap(placed.rows, placed.columns);
     }
     if (config_.experts.count > 0 && IsOfExpert(parts.stem)) {
-      return HasFusedExperts() ? PlaceFusedExperts(parts, ours, placed)
-                               : PlaceExpert(parts, ours, placed);
+      const bool fused = HasFusedExperts() && PlaceFusedExperts(parts, ours, placed);
+      return fused || PlaceExpert(parts, ours, placed);  // some files have them one by one
     }
     constexpr std::string_view kAttention = "self_attn.";
     if (config_.latent.rank > 0 && parts.stem.starts_with(kAttention) &&
@@ -212,6 +213,7 @@ class HubMapper {
         AddStateSpaceTensor(config_, ours, parts.stem, parts.ending, placed, table_)) {
       return true;
     }
+    if (AddGatedQuery(config_, ours, parts.stem, parts.ending, placed, table_)) return true;
     if (parts.stem == "self_attn.qkv_proj") return CutQkv(ours, parts.ending, placed);
     // Without other experts the shared one is a feed-forward like any other.
     constexpr std::string_view kShared = "mlp.shared_expert.";
@@ -224,7 +226,7 @@ class HubMapper {
       const std::string name = ours + (is_shared ? std::string(kShared) : "mlp.");
       table_.Add(name + "gate_proj" + parts.ending, placed.Cut(0, rows));
       table_.Add(name + "up_proj" + parts.ending, placed.Cut(rows, rows));
-      return Units(placed) == 2 * rows;
+      return placed.units() == 2 * rows;
     }
     table_.Add(ours + stem + parts.ending, placed);  // CheckTensors knows what belongs there
     return true;
@@ -303,14 +305,10 @@ class HubMapper {
     }
   }
 
-  static int64_t Units(const PlacedTensor& placed) {
-    return placed.rank == 1 ? placed.columns : placed.rows;
-  }
-
   bool CutQkv(const std::string& ours, const std::string& ending, const PlacedTensor& placed) {
     const int64_t queries = config_.heads * config_.head_dim;
     const int64_t keys = config_.kv_heads * config_.head_dim;
-    if (Units(placed) != queries + 2 * keys) return false;
+    if (placed.units() != queries + 2 * keys) return false;
     if (FamilyOf(config_).grouped_qkv) return CutGroups(ours, ending, placed);
     table_.Add(ours + "self_attn.q_proj" + ending, placed.Cut(0, queries));
     table_.Add(ours + "self_attn.k_proj" + ending, placed.Cut(queries, keys));

@@ -204,8 +204,8 @@ class DecoderWriter : private DecoderParts {
       qkv.insert(qkv.end(), shared_.at(cache_layer).begin(), shared_.at(cache_layer).end());
     int query = qkv[0], key = qkv[1], value = qkv[2];
     if (config_.query_key_norm == DecoderConfig::QueryKeyNorm::kHead) {
-      query = HeadNorm(name + ".q_norm", query, config_.heads);
-      if (has_keys) key = HeadNorm(name + ".k_norm", key, config_.kv_heads);
+      query = HeadNorm(name + ".q_norm", query, config_.heads, config_.head_dim);
+      if (has_keys) key = HeadNorm(name + ".k_norm", key, config_.kv_heads, config_.head_dim);
     } else if (config_.query_key_norm == DecoderConfig::QueryKeyNorm::kAllHeads) {
       query = Norm(name + ".q_norm", query);
       key = Norm(name + ".k_norm", key);
@@ -240,7 +240,12 @@ class DecoderWriter : private DecoderParts {
     }
     const std::string keys =
         "model.layers." + std::to_string(config_.KeysOf(index)) + ".self_attn.k_proj";
-    return Attend(name, index, cache_layer, {query, key, value}, CentreOf(keys, turning));
+    const int attended =
+        Attend(name, index, cache_layer, {query, key, value}, CentreOf(keys, turning));
+    if (!config_.attention_gate) return attended;
+    const std::string gate = name + ".gate_proj";
+    return Expression(gate, "mul(@0,sigmoid(@1))",
+                      {attended, graph_.AddOne(LinearOf(gate, {gate}), {in})});
   }
 
   /// Of the keys that a product gives, for all layers that see them; undefined where there is
@@ -321,9 +326,9 @@ class DecoderWriter : private DecoderParts {
     return graph_.AddOne(std::move(linear), inputs);
   }
 
-  /// Mamba-2 (Dao and Gu 2024): a short convolution and a recurrence, whose result goes through a
-  /// gate and a norm of each group; before the output projection, as Attended. The sequence's state
-  /// is that of `kept`.
+  /// Mamba-2 (Dao and Gu 2024) or a delta rule: a short convolution and a recurrence, whose result
+  /// goes through a gate and a norm of each group or head; before the output projection, as
+  /// Attended. The sequence's state is that of `kept`.
   int Scanned(const std::string& name, int64_t kept, int in) {
     const std::vector<int> products = Products(
         name + ".in_proj", {name + ".gate_proj", name + ".conv_proj", name + ".step_proj"}, in);
@@ -333,7 +338,12 @@ class DecoderWriter : private DecoderParts {
     if (space.step_scale != 1) {
       steps = Expression(name + ".step", Times("@0", space.step_scale), {steps});
     }
-    const int scanned = graph_.AddOne(StateScan(checkpoint_, name, kept), {mixed, steps});
+    std::vector<int> scan = {mixed, steps};
+    if (space.delta) {
+      const std::string beta = name + ".beta_proj";
+      scan.push_back(graph_.AddOne(LinearOf(beta, {beta}), {in}));
+    }
+    const int scanned = graph_.AddOne(StateScan(checkpoint_, name, kept), scan);
     const auto normed = [&](int rows) { return GroupNorm(name + ".norm", rows); };
     const bool first = space.norm && space.norm_before_gate;
     const int gated =
@@ -344,9 +354,11 @@ class DecoderWriter : private DecoderParts {
 
   /// Each group of numbers has a norm of its own, and each number a weight.
   int GroupNorm(const std::string& name, int x) {
-    const int64_t groups = config_.state_space.groups;
+    const StateSpaceConfig& space = config_.state_space;
+    if (space.delta) return HeadNorm(name, x, space.heads, space.head_dim);
+    const int64_t groups = space.groups;
     if (groups == 1) return Norm(name, x);
-    const int normed = PlainNorms(name, x, groups, config_.state_space.inner() / groups);
+    const int normed = PlainNorms(name, x, groups, space.inner() / groups);
     const std::string weight = name + ".weight";
     return Expression(name, "mul(@0,@1)", {normed, Constant(weight, checkpoint_.Vector(weight))});
   }
@@ -514,9 +526,9 @@ class DecoderWriter : private DecoderParts {
   static constexpr float kLatentEpsilon = 1e-6F;
 
   /// A norm over each head of (tokens, heads * head_dim).
-  int HeadNorm(const std::string& name, int x, int64_t heads) {
-    const int split = Reshape(name + ".split", x, {-1, heads, config_.head_dim});
-    return Reshape(name + ".join", Norm(name, split), {-1, heads * config_.head_dim});
+  int HeadNorm(const std::string& name, int x, int64_t heads, int64_t head_dim) {
+    const int split = Reshape(name + ".split", x, {-1, heads, head_dim});
+    return Reshape(name + ".join", Norm(name, split), {-1, heads * head_dim});
   }
 
   const std::span<const LoraAdapter> adapters_;

@@ -21,7 +21,7 @@ size_t IntOf(const Operator& op, const std::string& name) {
 /// Takes in what an operator keeps of each sequence.
 void AddState(const Operator& op, StateShape& state) {
   const auto number = [&](const char* name) { return static_cast<int64_t>(IntOf(op, name)); };
-  const bool scans = op.type == "oort.StateScan";
+  const bool scans = IsScan(op);
   if (!scans && op.type != "oort.ShortConvolution") return;
   state.layers = std::max(state.layers, CheckedAdd<int64_t>(number("layer"), 1));
   if (scans) {

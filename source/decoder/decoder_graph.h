@@ -32,6 +32,11 @@ struct DecoderGraph {
   DecoderGraph() = default;
 };
 
+/// Whether it is a recurrence over a sequence's tokens, whose matrices are a part of its state.
+inline bool IsScan(const Operator& op) {
+  return op.type == "oort.StateScan" || op.type == "oort.DeltaScan";
+}
+
 /// What the operators of a graph keep of each sequence besides keys and values.
 StateShape StateOf(const Graph& graph);
 

@@ -51,9 +51,8 @@ class LayerCutter {
   Operator& Op(int index) { return graph_.operators[static_cast<size_t>(index)]; }
   static bool HasKeys(const Operator& op) { return op.type == "oort.PagedAttention"; }
   static bool HasState(const Operator& op) {
-    return op.type == "oort.StateScan" || op.type == "oort.ShortConvolution";
+    return IsScan(op) || op.type == "oort.ShortConvolution";
   }
-  static bool Scans(const Operator& op) { return op.type == "oort.StateScan"; }
 
   /// What depends on places of tokens alone, and has no table, every rank computes for itself.
   void SortOperators() {
@@ -90,7 +89,7 @@ class LayerCutter {
         if (uses[static_cast<size_t>(operand)] > 0) live.insert(operand);
       }
       keys += HasKeys(op) ? 1 : 0;
-      scans += Scans(op) ? 1 : 0;
+      scans += IsScan(op) ? 1 : 0;
       // A row of the embeddings is read, and the head once, whoever picks the token.
       if (op.type != "oort.QuantizedEmbedding" && op.type != "oort.QuantizedArgmax") {
         for (const auto& [name, tensor] : op.attributes) place.bytes += tensor.bytes();

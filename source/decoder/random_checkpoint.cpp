@@ -20,7 +20,7 @@ namespace {
 
 /// One of so many layers has attention, the others such heads with a state.
 struct HybridShape {
-  int64_t period = 0, heads = 0, head_dim = 0;
+  int64_t period = 0, heads = 0, head_dim = 0, groups = 1;
 };
 
 struct NamedShape {
@@ -40,7 +40,7 @@ constexpr NamedShape Hybrid(NamedShape shape, int64_t state_size, const HybridSh
   return shape;
 }
 
-constexpr std::array<NamedShape, 19> kNamedShapes = {{
+constexpr std::array<NamedShape, 21> kNamedShapes = {{
     {"smollm2-135m", "llama", 49152, 576, 30, 9, 3, 64, 1536, 8192, 1e5, true},
     {"llama3.2-1b", "llama", 128256, 2048, 16, 32, 8, 64, 8192, 131072, 5e5, true},
     {"qwen2.5-0.5b", "qwen2", 151936, 896, 24, 14, 2, 64, 4864, 32768, 1e6, true},
@@ -52,6 +52,11 @@ constexpr std::array<NamedShape, 19> kNamedShapes = {{
     {"olmoe-1b-7b", "olmoe", 50304, 2048, 16, 16, 16, 128, 1024, 4096, 1e4, false, 64, 8, 1024},
     {"qwen3-30b-a3b", "qwen3_moe", 151936, 2048, 48, 32, 4, 128, 6144, 40960, 1e6, false, 128, 8,
      768},
+    Hybrid({"qwen3-next-80b-a3b", "qwen3_next", 151936, 2048, 48, 16, 2, 256, 5120, 262144, 1e7,
+            false, 512, 10, 512, 512},
+           128, {4, 32, 128, 16}),
+    Hybrid({"qwen3.5-0.8b", "qwen3_5_text", 248320, 1024, 24, 8, 2, 256, 3584, 262144, 1e7, true},
+           128, {4, 16, 128, 16}),
     {"gpt-oss-20b", "gpt_oss", 201088, 2880, 24, 64, 8, 64, 2880, 131072, 1.5e5, false, 32, 4,
      2880},
     {"llama4-scout", "llama4_text", 202048, 5120, 48, 40, 8, 128, 16384, 10485760, 5e5, false, 16,
@@ -73,11 +78,14 @@ constexpr std::array<NamedShape, 19> kNamedShapes = {{
 
 RotaryConfig RotaryOf(const NamedShape& shape, double base) {
   RotaryConfig rotary;
-  rotary.dims = shape.head_dim;
-  rotary.interleaved = FindFamily(shape.family)->interleaved_rotary;
-  for (int64_t i = 0; i < shape.head_dim; i += 2) {
-    rotary.frequencies.push_back(static_cast<float>(
-        std::pow(base, -static_cast<double>(i) / static_cast<double>(shape.head_dim))));
+  const Family& family = *FindFamily(shape.family);
+  const double dims =
+      static_cast<double>(shape.head_dim) * (family.partial_rotary > 0 ? family.partial_rotary : 1);
+  rotary.dims = static_cast<int64_t>(dims);
+  rotary.interleaved = family.interleaved_rotary;
+  for (int64_t i = 0; i < rotary.dims; i += 2) {
+    rotary.frequencies.push_back(
+        static_cast<float>(std::pow(base, -static_cast<double>(i) / dims)));
   }
   return rotary;
 }
@@ -118,16 +126,20 @@ DecoderConfig ConfigOf(const NamedShape& shape) {
   config.attention_scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   if (FamilyOf(config).multipliers) config.residual_scale = 0.22F;
   if (shape.state_size > 0) {
-    const bool hybrid = shape.hybrid.period > 0;
-    config.state_space = {.heads = hybrid ? shape.hybrid.heads : shape.heads,
+    const bool hybrid = shape.hybrid.period > 0, delta = config.state_space.delta;
+    config.state_space = {.delta = delta,
+                          .heads = hybrid ? shape.hybrid.heads : shape.heads,
                           .head_dim = hybrid ? shape.hybrid.head_dim : shape.head_dim,
                           .size = shape.state_size,
-                          .groups = 1,
+                          .groups = shape.hybrid.groups,
                           .taps = 4,
                           .feed_forward = hybrid};
+    config.state_space.norm_before_gate = delta;
+    const int64_t period = shape.hybrid.period, place = delta ? period - 1 : period / 2;
     for (int64_t i = 0; hybrid && i < shape.layers; ++i) {
-      config.state_space.attention.push_back(i % shape.hybrid.period == shape.hybrid.period / 2);
+      config.state_space.attention.push_back(i % period == place);
     }
+    if (shape.rotary_base > 0) config.rotary = RotaryOf(shape, shape.rotary_base);
     FinishConfig(config);
     return config;
   }
@@ -230,7 +242,7 @@ class RandomCheckpoint final : public Checkpoint {
   Tensor MixerVector(std::string_view name) const {
     const StateSpaceConfig& space = config_.state_space;
     const bool norm = name.ends_with("norm.weight"), rate = name.ends_with("rate.weight");
-    const int64_t count = norm                            ? space.inner()
+    const int64_t count = norm                            ? space.norm_size()
                           : name.ends_with("conv.weight") ? space.channels() * space.taps
                                                           : space.heads;
     Tensor vector(DType::kF32, Shape{count});
@@ -247,7 +259,9 @@ class RandomCheckpoint final : public Checkpoint {
     };
     if (is("mixer.gate_proj")) return {space.inner(), config_.hidden};
     if (is("mixer.conv_proj")) return {space.channels(), config_.hidden};
-    if (is("mixer.step_proj")) return {space.heads, config_.hidden};
+    if (is("mixer.step_proj") || is("mixer.beta_proj")) return {space.heads, config_.hidden};
+    if (is("self_attn.gate_proj")) return {queries, config_.hidden};
+    if (is("shared_expert_gate")) return {1, config_.hidden};
     if (is("mixer.out_proj")) return {config_.hidden, space.inner()};
     const AltUpConfig& altup = config_.altup;
     if (is("embed_tokens_per_layer")) return {altup.vocabulary, config_.layers * altup.per_layer};

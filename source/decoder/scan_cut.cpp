@@ -26,6 +26,11 @@ std::optional<ScanCut> CutScan(const Operator& scan, int ranks) {
   const int64_t inner = CheckedMultiply(heads, head_dim), of_groups = CheckedMultiply(groups, size);
   const AxisRanges inputs = Scaled(cut->keys, size);
   ScanCut result{cut->queries, cut->keys, Scaled(cut->queries, head_dim), {}};
+  if (scan.type == "oort.DeltaScan") {
+    const int64_t of_both = CheckedMultiply(of_groups, int64_t{2});
+    result.columns = {inputs, Moved(inputs, of_groups), Moved(result.inner, of_both)};
+    return result;
+  }
   result.columns = {result.inner, Moved(inputs, inner),
                     Moved(inputs, CheckedAdd(inner, of_groups))};
   return result;
@@ -33,7 +38,7 @@ std::optional<ScanCut> CutScan(const Operator& scan, int ranks) {
 
 void TakeScan(Operator& scan, const ScanCut& cut, int rank) {
   const AxisRange heads = cut.heads[static_cast<size_t>(rank)];
-  for (const char* name : {"rate", "skip", "step_bias"}) TakeRows(scan, name, {heads});
+  for (const char* name : {"rate", "skip", "step_bias"}) TakeRows(scan, name, {heads});  // if there
   const auto set = [&](const char* name, int64_t value) {
     scan.params[name] = Parameter::FromValue(Value(value));
   };

@@ -13,11 +13,13 @@ namespace oort {
 /// Each rank has whole groups of heads, or some heads of one group, which others have then, too.
 struct ScanCut {
   AxisRanges heads, groups;
-  AxisRanges inner;      ///< elements of these heads
-  RangesInTurn columns;  ///< of what the scan reads: x of heads, then b and c of groups
+  AxisRanges inner;  ///< elements of these heads
+  /// Of what the scan reads: x of heads, then b and c of groups; or queries and keys of groups,
+  /// then values of heads.
+  RangesInTurn columns;
 };
 
-/// Of an oort.StateScan; nothing where ranks are more than heads.
+/// Of a scan; nothing where ranks are more than heads.
 std::optional<ScanCut> CutScan(const Operator& scan, int ranks);
 /// Leaves of the scan what that rank has.
 void TakeScan(Operator& scan, const ScanCut& cut, int rank);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "decoder/cut_weights.h"
+#include "decoder/decoder_graph.h"
 #include "decoder/rank_graph.h"
 #include "decoder/scan_cut.h"
 #include "decoder/shard_plan.h"
@@ -66,6 +67,7 @@ class Sharder : private RankGraph {
       if (of_text) continue;  // its keys and values come with the text
       Hint(op.inputs[1], Scaled(cut->keys, dim));
       Hint(op.inputs[2], Scaled(cut->keys, dim));
+      HintGates(op.outputs[0], Scaled(cut->queries, dim));
     }
   }
 
@@ -110,15 +112,22 @@ class Sharder : private RankGraph {
   void PlanScans() {
     for (size_t i = 0; i < graph_.operators.size(); ++i) {
       const Operator& scan = graph_.operators[i];
-      if (scan.type != "oort.StateScan" || scan.inputs.size() != 2) continue;
+      if (!IsScan(scan) || scan.inputs.size() < 2) continue;
       const std::optional<ScanCut> cut = CutScan(scan, options_.ranks);
       const int convolution = Producer(scan.inputs[0], "oort.ShortConvolution");
       if (!cut || convolution < 0) continue;
-      const int channels = Op(convolution).inputs[0], steps = BeforeScale(scan.inputs[1]);
-      if (!IsProduct(channels) || !IsProduct(steps)) continue;
+      const int channels = Op(convolution).inputs[0];
+      std::vector<int> of_heads;  // steps, and betas of a delta rule
+      for (size_t j = 1; j < scan.inputs.size(); ++j) {
+        of_heads.push_back(BeforeScale(scan.inputs[j]));
+      }
+      if (!IsProduct(channels) ||
+          !std::ranges::all_of(of_heads, [&](int operand) { return IsProduct(operand); })) {
+        continue;
+      }
       scans_[scan.inputs[0]] = *cut;
       hints_[channels] = cut->columns;
-      hints_[steps] = {cut->heads};
+      for (const int operand : of_heads) hints_[operand] = {cut->heads};
       HintGates(scan.outputs[0], cut->inner);
     }
   }
@@ -134,7 +143,11 @@ class Sharder : private RankGraph {
   /// What is multiplied with the elements of an operand, one by one, is cut as they are.
   void HintGates(int operand, const AxisRanges& ranges) {
     for (const int reader : graph_.operands[static_cast<size_t>(operand)].consumers) {
-      if (Op(reader).type != "pnnx.Expression") continue;
+      const std::string& type = Op(reader).type;  // a norm of each head may come before
+      if (type == "Tensor.reshape" || type == "nn.RMSNorm") {
+        HintGates(Op(reader).outputs[0], ranges);
+      }
+      if (type != "pnnx.Expression") continue;
       for (const int other : Op(reader).inputs) {
         if (IsProduct(other)) hints_.try_emplace(other, RangesInTurn{ranges});
       }
@@ -154,6 +167,7 @@ class Sharder : private RankGraph {
         {"oort.Rotary", &Sharder::Turn},
         {"oort.ShortConvolution", &Sharder::Convolve},
         {"oort.StateScan", &Sharder::Scan},
+        {"oort.DeltaScan", &Sharder::Scan},
         {"oort.Argmax", &Sharder::Pick},
         {"oort.QuantizedArgmax", &Sharder::PickProduct},
         {"Tensor.reshape", &Sharder::Reshape},
@@ -441,9 +455,13 @@ class Sharder : private RankGraph {
 
   void Scan(int index) {
     const auto cut = scans_.find(Op(index).inputs[0]);
+    const auto& inputs = Op(index).inputs;
+    const auto of_heads = [&](int operand) {
+      return PlaceOf(operand) == RankPlacement::Of({cut->second.heads});
+    };
     const bool planned = cut != scans_.end() &&
-                         PlaceOf(Op(index).inputs[0]) == RankPlacement::Of(cut->second.columns) &&
-                         PlaceOf(Op(index).inputs[1]) == RankPlacement::Of({cut->second.heads});
+                         PlaceOf(inputs[0]) == RankPlacement::Of(cut->second.columns) &&
+                         std::all_of(inputs.begin() + 1, inputs.end(), of_heads);
     if (!planned) {
       report_.whole.push_back(Op(index).name);
       return GatherInputs(index);

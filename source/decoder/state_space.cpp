@@ -49,17 +49,18 @@ Written ShortConvolution(const Checkpoint& checkpoint, const std::string& name, 
 
 Written StateScan(const Checkpoint& checkpoint, const std::string& name, int64_t index) {
   const StateSpaceConfig& space = checkpoint.config().state_space;
-  Written scan{"oort.StateScan", name + ".scan"};
+  Written scan{space.delta ? "oort.DeltaScan" : "oort.StateScan", name + ".scan"};
   scan.Set("layer", Value(index))
       .Set("heads", Value(space.heads))
       .Set("head_dim", Value(space.head_dim))
       .Set("groups", Value(space.groups))
       .Set("size", Value(space.size))
-      .Set("least_step", Value(static_cast<double>(space.least_step)))
-      .Set("most_step", Value(static_cast<double>(space.most_step)))
       .Attach("rate", RatesOf(checkpoint, name))
-      .Attach("skip", checkpoint.Vector(name + ".skip.weight"))
       .Attach("step_bias", checkpoint.Vector(name + ".step.bias"));
+  if (space.delta) return scan;
+  scan.Set("least_step", Value(static_cast<double>(space.least_step)))
+      .Set("most_step", Value(static_cast<double>(space.most_step)))
+      .Attach("skip", checkpoint.Vector(name + ".skip.weight"));
   return scan;
 }
 

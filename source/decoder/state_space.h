@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The operators of a layer with a selective state space (Mamba-2), below the name of its mixer.
+// The operators of a layer with a selective state space (Mamba-2) or a delta rule (Qwen3-Next),
+// below the name of its mixer.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace oort {
 
 /// Of what conv_proj gives; the layer's state is that of `index`.
 Written ShortConvolution(const Checkpoint& checkpoint, const std::string& name, int64_t index);
-/// Of what that gives, and step_proj.
+/// Of what that gives, and step_proj; a delta rule reads beta_proj, too.
 Written StateScan(const Checkpoint& checkpoint, const std::string& name, int64_t index);
 
 }  // namespace oort

@@ -57,9 +57,9 @@ double Channels(const ModelShape& shape) {
 }
 
 /// What a token multiplies and adds in the states of all layers: decay, what comes in, what comes
-/// out.
+/// out, and before a delta rule what is there already.
 double StateProducts(const ModelShape& shape) {
-  return 3 * D(shape.state_layers) * Inner(shape) * D(shape.state_size);
+  return (shape.state_delta ? 4 : 3) * D(shape.state_layers) * Inner(shape) * D(shape.state_size);
 }
 
 /// Of a layer with a state: products in and out, the convolution, and what each head has.
@@ -67,8 +67,11 @@ double StateSpace(const ModelShape& shape) {
   const double hidden = D(shape.hidden), heads = D(shape.state_heads);
   const double inner = Inner(shape), channels = Channels(shape);
   const double biases = shape.state_bias ? inner + channels + heads + hidden : 0;
-  return hidden * (2 * inner + channels + heads) + biases + channels * (D(shape.state_taps) + 1) +
-         3 * heads;
+  const double products = hidden * (2 * inner + channels + heads) + channels * D(shape.state_taps);
+  // Betas of each head, its rate and the bias of its step; or two of these, a share, and biases of
+  // the convolution.
+  if (shape.state_delta) return products + hidden * heads + 2 * heads;
+  return products + biases + channels + 3 * heads;
 }
 
 /// a n² + b n + c.
@@ -186,7 +189,8 @@ ParameterCounts CountParameters(const ModelShape& shape) {
   const double query = D(shape.heads) * D(shape.head_dim),
                key = D(shape.kv_heads) * D(shape.head_dim);
   const double attention = hidden * (2 * query + 2 * key) + (shape.qkv_bias ? query + 2 * key : 0) +
-                           (shape.output_bias ? hidden : 0);
+                           (shape.output_bias ? hidden : 0) +
+                           (shape.attention_gate ? hidden * query : 0);
   // Layers that share keys and values project queries alone.
   const double shared = D(shape.shared_layers) * 2 * key * (hidden + (shape.qkv_bias ? 1 : 0));
   const double states = D(shape.state_layers);
@@ -204,10 +208,12 @@ ParameterCounts CountParameters(const ModelShape& shape) {
                                        : 0);
     counts.feed_forward = always + sparse * expert * D(shape.experts);
     counts.feed_forward_active = always + sparse * expert * D(shape.experts_used);
-    counts.router = sparse * hidden * D(shape.experts);
+    counts.router = sparse * hidden * (D(shape.experts) + (shape.shared_gate ? 1 : 0));
   }
-  counts.norms = layers * (D(shape.norms) * D(shape.norm_width) + D(shape.query_key_norm)) +
-                 D(shape.norm_width) + (shape.state_norm ? states * Inner(shape) : 0);
+  const double state_norm = shape.state_delta ? D(shape.state_head_dim) : Inner(shape);
+  counts.norms = layers * D(shape.norms) * D(shape.norm_width) +
+                 D(shape.attention_layers()) * D(shape.query_key_norm) + D(shape.norm_width) +
+                 (shape.state_norm ? states * state_norm : 0);
   counts.norms += D(shape.stream_norms);
   counts.feed_forward += D(shape.stream_products);
   counts.feed_forward_active += D(shape.stream_products);

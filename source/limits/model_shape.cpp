@@ -283,8 +283,11 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   shape.dense_layers = std::ranges::count(config.experts.dense, true);
   shape.windows = config.windows;
   shape.chunked_windows = config.chunked_windows;
+  shape.attention_gate = config.attention_gate;
+  shape.shared_gate = config.experts.shared_gated && config.experts.shared_intermediate > 0;
   SetStreams(config, shape);
   if (config.state_space.heads == 0) return shape;
+  shape.state_delta = config.state_space.delta;
   shape.state_size = config.state_space.size;
   shape.state_groups = config.state_space.groups;
   shape.state_taps = config.state_space.taps;

@@ -42,11 +42,14 @@ struct ModelShape {
   /// a convolution of so many taps; 0: none.
   int64_t state_size = 0, state_groups = 0, state_taps = 0;
   int64_t state_heads = 0, state_head_dim = 0;
-  int64_t state_layers = 0;   ///< so many of them
-  bool state_alone = false;   ///< these have no feed-forward
-  bool state_beside = false;  ///< these have attention, too; else they do without
-  bool state_norm = true;     ///< these have a norm of what comes out
-  bool state_bias = false;    ///< their products have biases
+  int64_t state_layers = 0;     ///< so many of them
+  bool state_alone = false;     ///< these have no feed-forward
+  bool state_beside = false;    ///< these have attention, too; else they do without
+  bool state_norm = true;       ///< these have a norm of what comes out
+  bool state_bias = false;      ///< their products have biases
+  bool state_delta = false;     ///< these have a delta rule instead of a state space
+  bool attention_gate = false;  ///< what attention gives goes through a gate of its queries' size
+  bool shared_gate = false;     ///< a gate says how much the shared expert counts
 
   int64_t attention_layers() const { return state_beside ? layers : layers - state_layers; }
 };

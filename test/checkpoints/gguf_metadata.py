@@ -4,6 +4,7 @@ import gguf
 import numpy as np
 import torch
 
+from delta_nets import write_delta
 from hybrids import write_hybrid, write_mixers
 
 
@@ -57,6 +58,8 @@ def write_metadata(writer, config, family):
         writer.add_head_count_kv(kv_heads)
     if family == "falcon-h1":
         write_mixers(writer, config)
+    if family == "qwen3next":
+        write_delta(writer, config)
     if family != "deepseek2" and head_dim * heads != config.hidden_size:
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)

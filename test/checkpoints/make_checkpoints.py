@@ -24,13 +24,14 @@ import numpy as np
 import torch
 import transformers
 
+from delta_nets import delta_models, delta_parts, gated_query, is_offset_norm, with_delta
 from gguf_metadata import head_counts, write_metadata
 from hybrids import hybrid_models, scaled, shared_parts
 from layer_parts import latent_parts, mixer_parts, mixer_weight, ungrouped, with_streams
 from llama2c_files import permuted, write_llama2c
 from mxfp4_files import gguf_blocks, pack_folder, packed_parts, round_experts
 from tensor_names import LAYER, MIXER, TOP, name_parts
-from whole_folders import save_whole_gemma3n, save_whole_llama4
+from whole_folders import save_whole_gemma3n, save_whole_llama4, save_whole_qwen3_5
 
 HERE = pathlib.Path(__file__).parent
 VOCABULARY = 40
@@ -60,7 +61,7 @@ LONG = dict(rope_type="longrope", short_factor=[1.0, 1.1], long_factor=[1.5, 3.0
 
 
 # Layers whose norms are scaled as the file's: 1 + w is gemma's way.
-OFFSET_NORMS = ("gemma", "gemma2", "gemma3_text")
+OFFSET_NORMS = ("gemma", "gemma2", "gemma3_text", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
 
 
 def rope(theta, scaling=None, **more):
@@ -237,7 +238,7 @@ MODELS = {
         "bfloat16",
         None,
     ),
-} | hybrid_models(COMMON, rope)
+} | hybrid_models(COMMON, rope) | delta_models(COMMON, rope, MOE)
 
 
 def make_model(config, dtype):
@@ -341,7 +342,8 @@ def gguf_name(name, family, config):
     if ending in MIXER:
         return f"blk.{layer}.{MIXER[ending]}"
     ours = LAYER[stem]
-    if family in ("gemma2", "gemma3", "gemma3n", "olmo2", "gpt-oss") and stem == "post_attention_layernorm":
+    renamed = ("gemma2", "gemma3", "gemma3n", "olmo2", "gpt-oss", "qwen3next")
+    if family in renamed and stem == "post_attention_layernorm":
         ours = "post_attention_norm"
     if family == "falcon" and config.new_decoder_architecture and stem in ("input_layernorm",
                                                                            "post_attention_layernorm"):
@@ -361,7 +363,7 @@ def gguf_weight(name, weight, config, family):
         return permuted(weight, kv_heads)
     if "query_key_value" in name:
         return np.concatenate(ungrouped(weight, config))
-    if config.model_type in OFFSET_NORMS and "norm" in name:
+    if config.model_type in OFFSET_NORMS and is_offset_norm(name):
         return weight + 1
     if family == "gpt2" and weight.ndim == 2 and ".h." in name:
         return weight.T
@@ -408,6 +410,7 @@ def write_gguf(model, path, family, packed={}):
                                                                         dtype=np.float32))
     blocks = dict(packed_parts(packed))
     state = with_streams(state_of(model), config) if family == "gemma3n" else state_of(model)
+    state = with_delta(state, config) if family == "qwen3next" else state
     for name, weight in state:
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
@@ -440,13 +443,18 @@ def hub_weights(model):
         if stem == "lm_head" and config.tie_word_embeddings:
             continue
         if stem.startswith("mixer"):
-            for part, rows in mixer_parts(f"{stem}.{ending}", weight, config).items():
+            parts_of = delta_parts if ".linear_attn." in name else mixer_parts
+            for part, rows in parts_of(f"{stem}.{ending}", weight, config).items():
                 weights[f"model.layers.{layer}.{part}"] = rows.contiguous()
             continue
-        if config.model_type in OFFSET_NORMS and "norm" in name:
+        if config.model_type in OFFSET_NORMS and is_offset_norm(name):
             weight = weight + 1
         if config.model_type == "gpt2" and layer and weight.dim() == 2:
             weight = weight.T
+        if stem == "self_attn.q_proj" and hasattr(config, "linear_num_key_heads"):
+            for part, rows in gated_query(weight, config).items():
+                weights[f"model.layers.{layer}.{part}"] = rows
+            continue
         is_latent = hasattr(config, "kv_lora_rank")
         latent = latent_parts(stem.removeprefix("self_attn."), weight, config) if is_latent else {}
         for part, rows in latent.items():
@@ -541,6 +549,8 @@ def main():
             save_whole_llama4(model, HERE / "llama4")
         if name == "gemma3n_text":
             save_whole_gemma3n(HERE / "gemma3n", HERE / name)
+        if name == "qwen3_5_moe_text":
+            save_whole_qwen3_5(HERE / "qwen3_5_moe", HERE / name)
     if not sys.argv[1:]:
         make_llama2c()
 

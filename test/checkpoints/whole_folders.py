@@ -32,3 +32,28 @@ def save_whole_gemma3n(folder, text):
     config = json.loads((text / "config.json").read_text())
     config = dict(model_type="gemma3n", architectures=["Gemma3nForConditionalGeneration"], text_config=config)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def save_whole_qwen3_5(folder, text):
+    """The same as it is downloaded: experts of a layer are one tensor, and pictures and a guess of the token after next
+    have some, of which one each will do."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    tensors = safetensors.torch.load_file(text / "model.safetensors")
+    config = json.loads((text / "config.json").read_text())
+    whole = {}
+    for name, weight in tensors.items():
+        if ".experts." not in name:
+            whole[name.replace("model.", "model.language_model.", 1)] = weight
+    for layer in range(config["num_hidden_layers"]):
+        experts = f"layers.{layer}.mlp.experts"
+        parts = {part: [tensors[f"model.{experts}.{i}.{part}_proj.weight"] for i in range(config["num_experts"])]
+                 for part in ("gate", "up", "down")}
+        both = [torch.cat(pair) for pair in zip(parts["gate"], parts["up"])]
+        whole[f"model.language_model.{experts}.gate_up_proj"] = torch.stack(both)
+        whole[f"model.language_model.{experts}.down_proj"] = torch.stack(parts["down"])
+    whole |= {"model.visual.norm.weight": torch.ones(4), "mtp.norm.weight": torch.ones(4)}
+    safetensors.torch.save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
+    config["rope_parameters"] |= dict(mrope_interleaved=True, mrope_section=[1, 1, 0])
+    config = dict(model_type="qwen3_5_moe", architectures=["Qwen3_5MoeForConditionalGeneration"], text_config=config)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")

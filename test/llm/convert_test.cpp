@@ -57,6 +57,7 @@ TEST(ConvertLanguageModel, KeepsWeightsAsTheyAre) {
                            "gpt_neox",
                            "granite.gguf",
                            "granitemoehybrid.gguf",
+                           "qwen3_next",
                            "falcon_h1",
                            "olmo2",
                            "phi",

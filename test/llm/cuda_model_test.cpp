@@ -151,7 +151,7 @@ TEST_F(CudaModel, AllFamiliesGiveTheCpusLogits) {
   const testing::TemporaryFolder folder;
   for (const char* name :
        {"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gpt2", "mamba2",
-        "granitemoehybrid_dense", "falcon_h1", "gemma3n_text", "llama2c_v2.bin"}) {
+        "granitemoehybrid_dense", "falcon_h1", "qwen3_next", "gemma3n_text", "llama2c_v2.bin"}) {
     SCOPED_TRACE(name);
     const std::filesystem::path param = folder.path() / "half.pnnx.param";
     const auto halved = LoadHalved(name, param, Device::Cpu());

@@ -75,7 +75,10 @@ std::vector<FamilyFile> TinyFiles() {
                                    {"gemma3n_text", "gemma3n"},
                                    {"llama4_text", "llama4"},
                                    {"bamba", "bamba"},
-                                   {"falcon_h1_norm", "falcon_h1_norm"}};
+                                   {"falcon_h1_norm", "falcon_h1_norm"},
+                                   {"qwen3_5_moe_text", "qwen3_5_moe"},
+                                   {"qwen3_5_moe_text", "qwen3_5_moe_text"},
+                                   {"qwen3_5_text", "qwen3_5_text"}};
   for (const char* family : {"cohere",
                              "deepseek_v2",
                              "deepseek_v2_groups",
@@ -109,6 +112,7 @@ std::vector<FamilyFile> TinyFiles() {
                              "qwen2_moe",
                              "qwen3",
                              "qwen3_moe",
+                             "qwen3_next",
                              "smollm3",
                              "stablelm",
                              "stablelm_parallel",

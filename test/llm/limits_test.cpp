@@ -74,6 +74,20 @@ TEST(Limits, HybridsHaveACacheAndAState) {
   EXPECT_EQ(CountParameters(shape("granitemoehybrid_dense")).stored(), 26832 + 2 * 88);
 }
 
+/// The same of delta rules, and attention with gates.
+TEST(Limits, DeltaRulesHaveAState) {
+  const auto shape = [](const char* name) {
+    return ShapeOfModel(TestData() / "checkpoints" / name);
+  };
+  const ModelShape mixture = shape("qwen3_next");
+  EXPECT_EQ(StateOf(mixture), 3 * (4 * 8 * 12 + 3 * 80));
+  EXPECT_EQ(CacheOfPosition(mixture), 2 * 2 * 16);
+  EXPECT_EQ(CountParameters(mixture).stored(), 72112);
+  EXPECT_EQ(CountParameters(shape("qwen3_next.gguf")).stored(), 72112);
+  EXPECT_EQ(CountParameters(shape("qwen3_5_text")).stored(), 34040);
+  EXPECT_EQ(CountParameters(shape("qwen3_5_moe")).stored(), 38864);
+}
+
 /// Parameters that the published checkpoints have.
 TEST(Limits, CountParametersOfModelsThatExist) {
   const auto stored = [](const char* config) {
@@ -122,6 +136,12 @@ TEST(Limits, CountParametersOfModelsThatExist) {
           R"({"model_type": "phi3", "vocab_size": 32064, "hidden_size": 3072, "num_hidden_layers": 32,
     "num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 8192, "sliding_window": 2047})"),
       3821079552);
+  EXPECT_EQ(
+      stored(
+          R"({"model_type": "qwen3_next", "vocab_size": 151936, "hidden_size": 2048, "num_hidden_layers": 48,
+    "num_attention_heads": 16, "num_key_value_heads": 2, "intermediate_size": 5120, "num_experts": 512,
+    "num_experts_per_tok": 10, "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512})"),
+      79674391296);  // without the layer that predicts tokens further ahead
 }
 
 TEST(Limits, WindowsBoundTheCache) {

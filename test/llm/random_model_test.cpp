@@ -73,6 +73,20 @@ TEST(RandomCheckpoint, HasStatesAndAttention) {
   EXPECT_EQ(checkpoint->Matrix("model.layers.6.mlp.shared_expert.down_proj.weight").columns, 1024);
 }
 
+TEST(RandomCheckpoint, HasDeltaRules) {
+  const auto checkpoint = MakeRandomCheckpoint("qwen3-next-80b-a3b", "int4", 64);
+  const DecoderConfig& config = checkpoint->config();
+  EXPECT_TRUE(config.state_space.delta && config.attention_gate);
+  EXPECT_TRUE(config.state_space.IsAt(0) && !config.state_space.IsAt(3));
+  EXPECT_EQ(config.rotary.dims, 64);
+  const std::string mixer = "model.layers.6.mixer.";
+  EXPECT_EQ(checkpoint->Matrix(mixer + "conv_proj.weight").rows, 8192);
+  EXPECT_EQ(checkpoint->Matrix(mixer + "beta_proj.weight").rows, 32);
+  EXPECT_EQ(checkpoint->Vector(mixer + "norm.weight").elements(), 128);
+  EXPECT_EQ(checkpoint->Matrix("model.layers.3.self_attn.gate_proj.weight").rows, 4096);
+  EXPECT_EQ(checkpoint->Matrix("model.layers.3.mlp.shared_expert_gate.weight").rows, 1);
+}
+
 TEST(RandomCheckpoint, HasNumbersInEveryFormat) {
   for (const char* weights : {"bf16", "f16", "int8", "int4"}) {
     SCOPED_TRACE(weights);

@@ -168,13 +168,13 @@ INSTANTIATE_TEST_SUITE_P(
     Files, RanksOfFamily,
     ::testing::Values("llama", "llama.gguf", "mistral", "qwen2", "qwen3", "gemma", "gemma2.gguf",
                       "phi3", "gpt2", "llama2c_v1.bin", "llama2c_v2.bin", "mixtral", "mixtral.gguf",
-                      "qwen2_moe", "qwen2_moe.gguf", "qwen3_moe", "olmoe", "gemma3_text", "cohere",
-                      "falcon", "falcon_new", "phi", "granite", "gpt_neox", "olmo2", "smollm3",
-                      "stablelm", "stablelm_parallel", "starcoder2", "gpt_oss", "gpt_oss_mxfp4",
-                      "deepseek_v2", "deepseek_v2_groups", "deepseek_v3", "llama4_text",
-                      "llama4_text_plain.gguf", "mamba2", "mamba2_tied.gguf", "granitemoehybrid",
-                      "granitemoehybrid_dense.gguf", "bamba", "falcon_h1", "falcon_h1_norm", "t5",
-                      "t5_gated", "bart"),
+                      "qwen2_moe", "qwen2_moe.gguf", "qwen3_moe", "qwen3_next", "qwen3_5_text",
+                      "olmoe", "gemma3_text", "cohere", "falcon", "falcon_new", "phi", "granite",
+                      "gpt_neox", "olmo2", "smollm3", "stablelm", "stablelm_parallel", "starcoder2",
+                      "gpt_oss", "gpt_oss_mxfp4", "deepseek_v2", "deepseek_v2_groups",
+                      "deepseek_v3", "llama4_text", "llama4_text_plain.gguf", "mamba2",
+                      "mamba2_tied.gguf", "granitemoehybrid", "granitemoehybrid_dense.gguf",
+                      "bamba", "falcon_h1", "falcon_h1_norm", "t5", "t5_gated", "bart"),
     [](const auto& item) {
       std::string name = item.param;
       std::replace(name.begin(), name.end(), '.', '_');

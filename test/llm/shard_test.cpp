@@ -241,7 +241,7 @@ TEST(Shard, RanksShareTheQueriesOfAKey) {
 }
 
 const Operator& ScanOf(const Graph& graph) {
-  const auto found = std::ranges::find(graph.operators, "oort.StateScan", &Operator::type);
+  const auto found = std::ranges::find_if(graph.operators, IsScan);
   EXPECT_NE(found, graph.operators.end());
   return *found;
 }
@@ -273,6 +273,24 @@ TEST(Shard, StatesBesideAttentionAreShared) {
     EXPECT_EQ(StateOf(graph).recurrence * 2, StateOf(whole).recurrence);
     EXPECT_EQ(ScanOf(graph).attributes.at("rate").dim(0),
               ScanOf(whole).attributes.at("rate").dim(0) / 2);
+  }
+}
+
+/// 4 heads of 8 values in 2 groups of keys and queries of 12; gates go with what they let through.
+TEST(Shard, RanksShareDeltaRulesAndGates) {
+  for (const bool exact : {false, true}) {
+    SCOPED_TRACE(exact);
+    ShardReport report;
+    const Graph graph = ShardedGraph("qwen3_next", {.rank = 1, .ranks = 2, .exact = exact}, report);
+    EXPECT_EQ(StateOf(graph), (StateShape{3, 3 * (16 + 2 * 12), 16 * 12}));
+    EXPECT_EQ(ScanOf(graph).attributes.at("rate").dim(0), 2);
+    EXPECT_TRUE(std::ranges::all_of(report.whole, [](const std::string& name) {
+      return name.ends_with(".mlp.shared_expert_gate");  // of one row
+    }));
+    // Of each layer what goes into the product behind attention or scan, into the last one of the
+    // shared expert, and out of that; or what comes out of these and of the experts.
+    EXPECT_EQ(testing::CountOperators(graph, "oort.AllGather"), exact ? 3 * 4 + 1 : 1);
+    EXPECT_EQ(testing::CountOperators(graph, "oort.AllReduce"), exact ? 1 : 3 * 4 + 1);
   }
 }
 

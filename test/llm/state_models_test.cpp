@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Models whose layers keep a state of each sequence, all of them (mamba2) or some
-// (granitemoehybrid), or keys and values besides (falcon_h1): whatever happens to a sequence, it
-// goes on from its own state, or is read again. What they answer is in family_test.cpp.
+// (granitemoehybrid, and qwen3_next with another recurrence), or keys and values besides
+// (falcon_h1): whatever happens to a sequence, it goes on from its own state, or is read again.
+// What they answer is in family_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,8 @@ std::shared_ptr<const LanguageModel> StateModel(const std::string& name = "mamba
 
 class EveryStateModel : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Families, EveryStateModel,
-                         ::testing::Values("mamba2", "granitemoehybrid", "falcon_h1"));
+                         ::testing::Values("mamba2", "granitemoehybrid", "falcon_h1",
+                                           "qwen3_next"));
 
 /// Prompts of 1 to 21 tokens.
 GenerateRequest StateRequest(int32_t i, int64_t tokens = 30, float temperature = 0) {

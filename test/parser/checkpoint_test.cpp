@@ -251,8 +251,8 @@ INSTANTIATE_TEST_SUITE_P(Families, TwoFormats,
                                            "granite", "granitemoehybrid", "granitemoehybrid_dense",
                                            "llama4_text", "llama4_text_plain", "mamba2",
                                            "mamba2_tied", "mixtral", "olmo2", "olmoe", "phi",
-                                           "qwen2_moe", "qwen3_moe", "smollm3", "stablelm",
-                                           "stablelm_parallel", "starcoder2"),
+                                           "qwen2_moe", "qwen3_moe", "qwen3_next", "smollm3",
+                                           "stablelm", "stablelm_parallel", "starcoder2"),
                          [](const auto& item) { return std::string(item.param); });
 
 TEST(Checkpoint, ReadsLlama2c) {

@@ -107,6 +107,47 @@ TEST(GgufModel, NumbersOfEachLayer) {
   GgufModel().Set(array({})).ExpectProblem("'llama.attention.head_count' is missing");
 }
 
+/// A layer with a delta rule, as the first files of qwen3next have its products: in one tensor.
+TEST(GgufModel, LayersWithADeltaRule) {
+  GgufModel model("qwen3next");
+  const auto layers = [](std::vector<std::string> listed) {
+    return GgufArray("qwen3next.attention.recurrent_layers", 7, listed);
+  };
+  for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm"}) {
+    model.Drop(GgufModel::Layer(name));
+  }
+  model.Set(model.Number("ssm.time_step_rank", 2))
+      .Set(model.Number("ssm.inner_size", 8))
+      .Set(model.Number("ssm.state_size", 3))
+      .Set(model.Number("ssm.group_count", 1))
+      .Set(model.Number("ssm.conv_kernel", 2))
+      .Set(model.Number("rope.dimension_count", 2))
+      .Add(GgufModel::Layer("post_attention_norm"), {8})
+      .Add(GgufModel::Layer("ssm_in"), {8, 22})
+      .Add(GgufModel::Layer("ssm_ba"), {8, 4})
+      .Add(GgufModel::Layer("ssm_conv1d"), {2, 14})
+      .Add(GgufModel::Layer("ssm_norm"), {4})
+      .Add(GgufModel::Layer("ssm_out"), {8, 8})
+      .Add("blk.0.ssm_a", {2}, -0.5F)
+      .Add("blk.0.ssm_dt.bias", {2});
+  const auto checkpoint = model.Open();
+  EXPECT_TRUE(checkpoint->config().state_space.IsAt(0));
+  EXPECT_EQ(checkpoint->Matrix("model.layers.0.mixer.conv_proj.weight").rows, 14);
+  EXPECT_EQ(checkpoint->Matrix("model.layers.0.mixer.gate_proj.weight").rows, 8);
+  EXPECT_EQ(checkpoint->Matrix("model.layers.0.mixer.beta_proj.weight").rows, 2);
+  model.Set(model.Number("full_attention_interval", 1))
+      .ExpectProblem("'model.layers.0.self_attn.q_proj.weight' of (8,8) is missing");
+  EXPECT_NO_THROW(model.Set(layers({Little(1, 1)})).Open());
+  model.Set(layers({Little(1, 1), Little(1, 1)})).ExpectProblem("does not list every layer");
+  model.Drop("qwen3next.attention.recurrent_layers")
+      .Set(model.Number("full_attention_interval", 0))
+      .ExpectProblem("is not above 0");
+  model.Set(model.Number("full_attention_interval", 4))
+      .Drop(GgufModel::Layer("ssm_in"))
+      .Add(GgufModel::Layer("ssm_in"), {8, 21})
+      .ExpectProblem("mixer.conv_proj.weight' of (14,8) is missing");
+}
+
 TEST(GgufModel, RotaryEmbeddingsAreStretched) {
   const auto linear = GgufModel().Set(GgufF32("llama.rope.scaling.factor", 4)).Open();
   EXPECT_EQ(linear->config().rotary.frequencies[0], 0.25F);

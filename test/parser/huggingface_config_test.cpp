@@ -2,6 +2,7 @@
 // config.json of all kinds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -351,14 +352,48 @@ TEST(HuggingFaceConfig, LayersWithAStateAmongOthers) {
                ErrorCode::kUnsupported, "whose products have a bias");
 }
 
+/// Layers with attention are listed, or every fourth unless the file says otherwise.
+TEST(HuggingFaceConfig, LayersWithADeltaRule) {
+  const auto read = [](const std::string& more) {
+    return ReadDecoderConfig(R"({"model_type": "qwen3_next", "vocab_size": 40, "hidden_size": 32,
+        "num_hidden_layers": 8, "num_attention_heads": 4, "intermediate_size": 24,
+        "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 16)" +
+                                 more + "}",
+                             "config.json");
+  };
+  const DecoderConfig usual = read("");
+  EXPECT_TRUE(usual.state_space.delta && usual.attention_gate);
+  EXPECT_EQ(usual.state_space.attention,
+            (std::vector<bool>{false, false, false, true, false, false, false, true}));
+  EXPECT_EQ(usual.state_space.channels(), 8192);
+  EXPECT_EQ(usual.rotary.dims, 64);
+  const DecoderConfig other = read(R"(, "full_attention_interval": 2, "head_dim": 16,
+      "linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_value_head_dim": 8,
+      "linear_key_head_dim": 12, "linear_conv_kernel_dim": 3, "partial_rotary_factor": 0.5)");
+  EXPECT_EQ(std::ranges::count(other.state_space.attention, true), 4);
+  EXPECT_EQ(other.state_space.channels(), 80);
+  EXPECT_EQ(other.state_space.taps, 3);
+  EXPECT_EQ(other.rotary.dims, 8);
+  const auto refused = [&](const char* more, const char* message) {
+    ExpectThrows([&] { read(more); }, ErrorCode::kInvalidModel, message);
+  };
+  refused(R"(, "full_attention_interval": 0)", "a number above 0");
+  refused(R"(, "linear_num_value_heads": 0)", "a number above 0");
+  refused(R"(, "linear_num_key_heads": 3)", "cannot share 3 groups");
+  refused(R"(, "linear_num_key_heads": 0)", "the number of groups is 0");
+  refused(R"(, "layer_types": ["linear_attention"])", "as many strings as there are layers");
+}
+
 TEST(HuggingFaceConfig, RefusesWhatItDoesNotKnow) {
   ExpectConfigProblem(
       {{"model_type", "mamba"}},
       "bamba, cohere, deepseek_v2, deepseek_v3, falcon, falcon_h1, gemma, gemma2, "
       "gemma3_text, gemma3n, gemma3n_text, gpt2, gpt_neox, gpt_oss, granite, granitemoehybrid, "
       "idefics3, llama, llama4, llama4_text, "
-      "mamba2, mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_moe, "
-      "smollm3, smolvlm, stablelm and starcoder2",
+      "mamba2, mistral, mixtral, olmo2, olmoe, phi, phi3, qwen2, qwen2_moe, qwen3, qwen3_5, "
+      "qwen3_5_moe, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next, smollm3, smolvlm, "
+      "stablelm and starcoder2",
       ErrorCode::kUnsupported);
   ExpectConfigProblem({{"quantization_config", {{"bits", 4}}}}, "quantization_config",
                       ErrorCode::kUnsupported);
