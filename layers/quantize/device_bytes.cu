@@ -153,6 +153,41 @@ __global__ void __launch_bounds__(kByteThreads) AddBytesKernel(const __grid_cons
   });
 }
 
+struct MultiplyJob {
+  ByteProduct product;
+  int64_t items;  // each a word of four bytes, or a byte
+  int64_t times, inner;
+};
+
+__device__ uint32_t MultipliedByte(const ByteProduct& product, uint32_t a, uint32_t b) {
+  const int32_t x = static_cast<int32_t>((a ^ product.flip_a) & 0xffu) - product.zero_a;
+  const int32_t y = static_cast<int32_t>((b ^ product.flip_b) & 0xffu) - product.zero_b;
+  float value = __fmul_rn(__int2float_rn(x * y), product.scale);
+  value = value > product.low ? value : product.low;
+  value = value < product.high ? value : product.high;
+  const auto rounded = static_cast<uint32_t>(__float2int_rn(value) + product.zero_point);
+  return (rounded ^ product.flip_out) & 0xffu;
+}
+
+/// Word: uint32_t, whose four bytes are neighbours of one row, or uint8_t.
+template <typename Word>
+__global__ void __launch_bounds__(kByteThreads)
+    MultiplyBytesKernel(const __grid_constant__ MultiplyJob job) {
+  const ByteProduct& product = job.product;
+  const int64_t row = job.inner / static_cast<int64_t>(sizeof(Word));
+  ForItems(job.items, [&](int64_t i) {
+    const int64_t factor = i / row / job.times * row + i % row;
+    const uint32_t a = reinterpret_cast<const Word*>(product.a)[i];
+    const uint32_t b = reinterpret_cast<const Word*>(product.b)[factor];
+    uint32_t word = 0;
+#pragma unroll
+    for (int c = 0; c < 8 * static_cast<int>(sizeof(Word)); c += 8) {
+      word |= MultipliedByte(product, a >> c, b >> c) << c;
+    }
+    reinterpret_cast<Word*>(product.out)[i] = static_cast<Word>(word);
+  });
+}
+
 struct TableJob {
   const uint8_t* x;
   const uint8_t* table;
@@ -324,6 +359,15 @@ void AddBytesOnDevice(cuda::Stream& stream, const ByteSum& sum, int64_t count) {
     job.pieces = count / 4;
   }
   LaunchBytes(stream, &AddBytesKernel, job, count - 3 * job.pieces);
+}
+
+void MultiplyBytesOnDevice(cuda::Stream& stream, const ByteProduct& product, int64_t count,
+                           int64_t times, int64_t inner) {
+  const bool words = inner % 4 == 0 && IsAlignedForPieces(product.a) &&
+                     IsAlignedForPieces(product.b) && IsAlignedForPieces(product.out);
+  const MultiplyJob job = {product, words ? count / 4 : count, times, inner};
+  LaunchBytes(stream, words ? &MultiplyBytesKernel<uint32_t> : &MultiplyBytesKernel<uint8_t>, job,
+              job.items);
 }
 
 void ByteTableOnDevice(cuda::Stream& stream, const Tensor& x, const Tensor& table, Tensor& y) {

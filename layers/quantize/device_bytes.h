@@ -28,6 +28,11 @@ void DequantizeOnDevice(cuda::Stream&, const Tensor& x, const DeviceDequantize&,
 
 void AddBytesOnDevice(cuda::Stream&, const ByteSum& sum, int64_t count) OORT_CUDA_ONLY;
 
+/// The second factor is repeated: element (i, j, k) of the product meets (i, k) of it, for `times`
+/// of j and `inner` of k.
+void MultiplyBytesOnDevice(cuda::Stream&, const ByteProduct& product, int64_t count, int64_t times,
+                           int64_t inner) OORT_CUDA_ONLY;
+
 /// `table` at each byte; 256 bytes on the device.
 void ByteTableOnDevice(cuda::Stream&, const Tensor& x, const Tensor& table,
                        Tensor& y) OORT_CUDA_ONLY;

@@ -94,7 +94,7 @@ class DynamicLinearLayer final : public Layer {
     IntegerScales numbers;  // of rows whose scale is 1; each row is given its own behind them
     numbers.result = DType::kF32;
     product_ = std::make_unique<IntegerProduct>(init.isa(), weight.Reshaped({out_, in_, 1, 1}),
-                                                scales, Tensor(), 1, true, numbers);
+                                                scales, Tensor(), IntegerForm(), numbers);
     SumWeights(weight, scales);
     bias_.assign(static_cast<size_t>(out_), 0);
     const Value& bias = init.Constant("@bias");

@@ -6,6 +6,7 @@
 
 #include "layers/quantize/integer_finish_avx2.h"
 #include "layers/quantize/integer_tiles.h"
+#include "layers/quantize/integer_winograd_avx2.h"
 
 namespace oort::OORT_ISA {
 namespace {
@@ -53,7 +54,9 @@ constexpr IntegerKernels kIntegerKernels = {.staged_signed = true,
                                             .depthwise_lanes = 8,
                                             .stage = Stage,
                                             .product = Product,
-                                            .depthwise = DepthwiseRow<Avx2Unit>};
+                                            .depthwise = DepthwiseRow<Avx2Unit>,
+                                            .winograd_transform = TransformTiles,
+                                            .winograd_product = MultiplyTiles};
 
 }  // namespace
 }  // namespace oort::OORT_ISA

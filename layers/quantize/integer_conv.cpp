@@ -30,8 +30,7 @@ class IntegerConvLayer final : public Layer {
   IntegerConvLayer(const LayerInit& init, IntegerLayout layout) : shape_(init, layout) {
     const IntegerFilters filters = shape_.Filters(init);
     product_ = std::make_unique<IntegerProduct>(init.isa(), filters.weight, filters.scales,
-                                                filters.bias, shape_.params().groups(),
-                                                shape_.params().dilation(1) == 1, shape_.numbers());
+                                                filters.bias, FormOf(init), shape_.numbers());
   }
 
   std::vector<Value> Infer(const Args& args) const override { return shape_.Infer(args); }
@@ -65,10 +64,21 @@ class IntegerConvLayer final : public Layer {
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     Cost cost = Layer::Work(args, outputs);
     cost.flops = 2 * shape_.Geometry(args).multiplications();
+    if (product_->winograd()) cost.algorithm = kConvWinogradF2;
     return cost;
   }
 
  private:
+  IntegerForm FormOf(const LayerInit& init) const {
+    const ConvParams& params = shape_.params();
+    IntegerForm form{.groups = params.groups(), .neighbours = params.dilation(1) == 1};
+    if (shape_.layout() == IntegerLayout::kRows) return form;
+    const std::string wanted = ReadConvAlgorithm(init);
+    form.winograd = (wanted.empty() || wanted == kConvWinogradF2) && form.neighbours &&
+                    params.dilation(0) == 1 && params.stride(0) == 1 && params.stride(1) == 1;
+    return form;
+  }
+
   /// Where images in NHWC lie in the workspace while those of the graph are in NCHW.
   struct Moved {
     Moved(const ConvGeometry& g, int64_t result_bytes, bool has_addend) {

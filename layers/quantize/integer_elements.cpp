@@ -138,11 +138,18 @@ class IntegerMulLayer final : public PairOfBytesLayer {
     return {Tensor::Meta(result_, args.shape(0))};
   }
 
+  LayerTraits Traits() const override { return {.either_device = true}; }
+
   void Forward(const Context& context, const Args& args, std::span<Value> outputs) const override {
     Tensor& output = outputs[0].AsTensor();
     if (output.elements() == 0) return;
     const ByteProduct whole = ProductOf(args, output);
     const Repetition of = *RepetitionOf(args.shape(0), args.shape(1));
+    if (context.stream() != nullptr) {
+      // Where nothing is repeated, all is one row.
+      const int64_t inner = of.times == 1 ? output.elements() : of.inner;
+      return MultiplyBytesOnDevice(*context.stream(), whole, output.elements(), of.times, inner);
+    }
     if (of.times == 1) {  // then all lies in one row
       return context.ParallelFor(output.elements(), 32768, [&](int64_t begin, int64_t end) {
         kernels_.multiply(From(whole, begin, begin), end - begin);
@@ -278,5 +285,6 @@ OORT_LAYERS(integer_elements) {
 }
 
 OORT_CUDA_LAYERS(integer_elements) {
-  registry.AddDevice({"oort.IntegerAdd", "oort.ByteTable"}, oort::DeviceType::kCuda);
+  registry.AddDevice({"oort.IntegerAdd", "oort.IntegerMul", "oort.ByteTable"},
+                     oort::DeviceType::kCuda);
 }

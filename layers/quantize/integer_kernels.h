@@ -71,6 +71,25 @@ struct IntegerDepthwise {
   IntegerEpilogue epilogue;
 };
 
+/// Winograd's F(2 x 2, 3 x 3): tiles of 2 x 2 outputs, each a sum over the channels of 4 x 4
+/// points. All its numbers are integers, since filters are four times as large, and so are the
+/// sums, which fit into 32 bits for at most so many terms of a window.
+inline constexpr int64_t kWinogradPoints = 16, kWinogradDepth = 16, kMostWinogradTerms = 16384;
+
+struct IntegerWinograd {
+  const std::byte* const* pixels;  ///< 4 x 4 under each tile, as the image has them
+  bool is_signed;                  ///< the image
+  int64_t tiles;
+  int64_t depth;           ///< channels of a pixel, a multiple of kWinogradDepth
+  int16_t* transformed;    ///< [point][tile][channel]
+  const int16_t* weights;  ///< of the panel: [point][channel / 2][output][channel % 2]
+  int32_t* products;       ///< [point][tile][output of the panel, padded to whole vectors]
+  const int32_t* starts;   ///< of the sums
+  const int64_t* places;   ///< of four outputs of each tile; below 0 where there is none
+  int64_t channels;        ///< of the panel
+  IntegerEpilogue epilogue;
+};
+
 /// Most outputs of a job on any unit.
 inline constexpr int64_t kMostIntegerBlock = 512;
 
@@ -98,6 +117,10 @@ struct IntegerKernels {
   void (*pack)(const IntegerWindows& windows, std::byte* packed) = nullptr;
   void (*product)(const IntegerWindows& windows);
   void (*depthwise)(const IntegerDepthwise& row);
+  /// Tiles by Winograd: what `transform` makes of pixels is multiplied panel by panel. Null where
+  /// direct products are as fast.
+  void (*winograd_transform)(const IntegerWinograd& tiles) = nullptr;
+  void (*winograd_product)(const IntegerWinograd& tiles) = nullptr;
 };
 
 /// Those that every processor has: what the others are tested against.

@@ -14,9 +14,6 @@ namespace {
 
 /// Vectors read so many bytes beyond the last number.
 constexpr int64_t kBeyond = 64;
-/// Most outputs of one call of a kernel that leaves them to Finish.
-constexpr int64_t kFinishedWindows = 96;
-constexpr int64_t kMostPanel = 64;
 /// Of rows that a depthwise convolution stages at a time.
 constexpr int64_t kBandBytes = 96 << 10;
 
@@ -47,7 +44,7 @@ int64_t RoundUp(int64_t value, int64_t to) { return CeilDivide(value, to) * to; 
 }  // namespace
 
 IntegerProduct::IntegerProduct(Isa isa, const Tensor& weight, const Tensor& scales,
-                               const Tensor& bias, int64_t groups, bool neighbours,
+                               const Tensor& bias, const IntegerForm& form,
                                const IntegerScales& numbers)
     : kernels_(IntegerKernelsFor(isa)),
       elements_(QuantizeKernelsFor(isa)),
@@ -56,9 +53,12 @@ IntegerProduct::IntegerProduct(Isa isa, const Tensor& weight, const Tensor& scal
       group_in_(weight.dim(1)),
       height_(weight.dim(2)),
       width_(weight.dim(3)),
-      groups_(groups),
-      depthwise_(groups > 1 && group_in_ == 1 && out_ == groups),
-      neighbours_(neighbours && groups == 1) {
+      groups_(form.groups),
+      depthwise_(groups_ > 1 && group_in_ == 1 && out_ == groups_),
+      neighbours_(form.neighbours && groups_ == 1),
+      winograd_(form.winograd && kernels_.winograd_product != nullptr && groups_ == 1 &&
+                height_ == 3 && width_ == 3 && group_in_ % kWinogradDepth == 0 &&
+                group_in_ * 9 <= kMostWinogradTerms && out_ >= kernels_.panel) {
   const int64_t terms = CheckedMultiply(group_in_, CheckedMultiply(height_, width_));
   if (terms > kMostIntegerTerms) {
     throw Error(ErrorCode::kUnsupported,
@@ -70,6 +70,8 @@ IntegerProduct::IntegerProduct(Isa isa, const Tensor& weight, const Tensor& scal
                             bias.defined() ? bias.span<float>() : std::span<const float>());
   if (depthwise_) {
     PackDepthwise(weight.data<int8_t>());
+  } else if (winograd_) {
+    PackWinograd(weight.data<int8_t>());
   } else {
     PackFilters(weight.data<int8_t>());
   }
@@ -202,7 +204,7 @@ bool IntegerProduct::Stages(const ConvGeometry& g, bool input_signed) const {
 }
 
 size_t IntegerProduct::Scratch(const ConvGeometry& g, bool input_signed) const {
-  if (depthwise_ || !Stages(g, input_signed)) return 0;
+  if (depthwise_ || winograd_ || !Stages(g, input_signed)) return 0;
   const int64_t height = g.axes[1].in + g.axes[1].pad + g.axes[1].pad_after;
   const int64_t width = g.axes[2].in + g.axes[2].pad + g.axes[2].pad_after;
   const int64_t numbers = CheckedMultiply(CheckedMultiply(height, width), g.in_channels);
@@ -503,12 +505,16 @@ void IntegerProduct::Run(const Context& context, const ConvGeometry& g,
                          const IntegerCall& call) const {
   if (g.out_plane() == 0) return;  // no rows: there may be no memory to read, either
   const int64_t image_bytes = g.in_plane() * g.in_channels;
-  const bool stages = Stages(g, call.input_signed);
+  const bool stages = !winograd_ && Stages(g, call.input_signed);
   const std::byte* end = static_cast<const std::byte*>(call.input) + g.batch * image_bytes;
   for (int64_t n = 0; n < g.batch; ++n) {
     const std::byte* from = static_cast<const std::byte*>(call.input) + n * image_bytes;
     if (depthwise_) {
       RunDepthwise(context, g, from, call, n);
+      continue;
+    }
+    if (winograd_) {
+      RunWinograd(context, g, from, call, n);
       continue;
     }
     const Image image =

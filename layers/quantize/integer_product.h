@@ -20,17 +20,26 @@ struct IntegerCall {
   void* output;
 };
 
+/// What the packing of weights depends on.
+struct IntegerForm {
+  int64_t groups = 1;
+  /// Pixels of a window's row lie side by side, because nothing is dilated.
+  bool neighbours = true;
+  /// Windows do, too, and Winograd's tiles may be taken.
+  bool winograd = false;
+};
+
 class IntegerProduct {
  public:
   /// `weight` is i8 (out, in / groups, height, width), `scales` f32 (out), `bias` f32 (out) or
-  /// undefined. `neighbours`: pixels of a window's row lie side by side, because nothing is
-  /// dilated.
+  /// undefined.
   IntegerProduct(Isa isa, const Tensor& weight, const Tensor& scales, const Tensor& bias,
-                 int64_t groups, bool neighbours, const IntegerScales& numbers);
+                 const IntegerForm& form, const IntegerScales& numbers);
 
   /// Bytes of scratch for images of this geometry.
   size_t Scratch(const ConvGeometry& g, bool input_signed) const;
   void Run(const Context& context, const ConvGeometry& g, const IntegerCall& call) const;
+  bool winograd() const { return winograd_; }
 
  private:
   /// An image as kernels read it.
@@ -48,6 +57,7 @@ class IntegerProduct {
 
   void PackFilters(const int8_t* weight);
   void PackDepthwise(const int8_t* weight);
+  void PackWinograd(const int8_t* weight);
   void Prepare(const int8_t* weight);
   size_t AddWeights(int64_t numbers);
   void PutWeight(size_t at, int64_t number, int8_t value);
@@ -62,6 +72,9 @@ class IntegerProduct {
                    int64_t count, const std::byte** windows) const;
   void RunFilters(const Context& context, const ConvGeometry& g, const Image& image,
                   const IntegerCall& call, int64_t n) const;
+  void RunWinograd(const Context& context, const ConvGeometry& g, const std::byte* from,
+                   const IntegerCall& call, int64_t n) const;
+  void MultiplyTiles(const IntegerWinograd& job, std::byte* output) const;
   void RunDepthwise(const Context& context, const ConvGeometry& g, const std::byte* from,
                     const IntegerCall& call, int64_t n) const;
   IntegerEpilogue Epilogue(const IntegerCall& call, int64_t place, int64_t padded) const;
@@ -70,13 +83,15 @@ class IntegerProduct {
   void FinishRows(float* values, int64_t rows, int64_t width, std::byte* to) const;
   /// Whether the kernels make the results; else they leave numbers to Finish.
   bool direct() const { return found_.direct; }
+  /// Outputs of one call of a kernel that leaves them to Finish, and channels of any panel.
+  static constexpr int64_t kFinishedWindows = 96, kMostPanel = 64;
   int64_t result_bytes() const { return numbers_.result == DType::kF32 ? 4 : 1; }
 
   const IntegerKernels& kernels_;
   const QuantizeKernels& elements_;
   IntegerScales numbers_;
   int64_t out_, group_in_, height_, width_, groups_;
-  bool depthwise_, neighbours_, small_sums_ = false, fits_ = false;
+  bool depthwise_, neighbours_, winograd_, small_sums_ = false, fits_ = false;
   IntegerNumbers found_;  // whose arrays are let go of for padded ones
   int64_t run_numbers_ = 0, run_steps_ = 0, runs_ = 0;
   std::vector<Panel> panels_;

@@ -45,6 +45,8 @@ def quantize(
     dynamic: bool = False,
     equalize: bool = False,
     adaround: bool = False,
+    symmetric: bool = False,
+    one_scale: bool = False,
     method: str = "auto",
     budget: Optional[float] = None,
     recipe: Optional[PathLike] = None,
@@ -59,7 +61,7 @@ def quantize(
     test      samples to judge the result by; without them every tenth one of `samples` is held back
     labels    the class of every sample of `test` (or of `samples`)
     dynamic   linear layers alone, with scales found while the network runs: no samples are needed
-    equalize, adaround, method, budget, recipe   as in `oort quantize --help`
+    equalize, adaround, symmetric, one_scale, method, budget, recipe   as in `oort quantize --help`
 
     >>> import numpy, oort, tempfile
     >>> pictures = [numpy.random.default_rng(i).random((1, 1, 28, 28), numpy.float32) for i in range(8)]
@@ -82,6 +84,7 @@ def quantize(
     options = {
         "recipe": pathlib.Path(recipe).read_text(encoding="utf-8") if recipe is not None else "",
         "method": method, "dynamic": dynamic, "equalize": equalize, "adaround": adaround,
+        "symmetric": symmetric, "one_scale": one_scale,
         "labels": entries("labels", labels), "budget": budget, "threads": threads, "progress": progress,
     }  # fmt: skip
     report, text = _oort.quantize(

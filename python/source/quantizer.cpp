@@ -68,6 +68,8 @@ quantize::Recipe RecipeOf(const nb::dict& options) {
   turn_on(recipe.dynamic, "dynamic");
   turn_on(recipe.equalize, "equalize");
   turn_on(recipe.adaround, "adaround");
+  turn_on(recipe.symmetric, "symmetric");
+  turn_on(recipe.one_scale, "one_scale");
   return recipe;
 }
 

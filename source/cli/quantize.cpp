@@ -28,6 +28,7 @@ struct QuantizeArguments {
   std::optional<double> percentile;
   Normalization normalization;
   bool dynamic = false, equalize = false, adaround = false, no_bias_correction = false;
+  bool symmetric = false, one_scale = false;
   bool report = false, json = false;
   LanguageQuantizeArguments language;
 };
@@ -76,6 +77,8 @@ quantize::Recipe RecipeOf(const QuantizeArguments& options) {
   if (options.dynamic) recipe.dynamic = true;
   if (options.equalize) recipe.equalize = true;
   if (options.adaround) recipe.adaround = true;
+  if (options.symmetric) recipe.symmetric = true;
+  if (options.one_scale) recipe.one_scale = true;
   if (options.weights == "minmax") recipe.weights = quantize::WeightMethod::kMinMax;
   if (options.weights == "mse") recipe.weights = quantize::WeightMethod::kMse;
   return recipe;
@@ -234,6 +237,11 @@ Action AddQuantize(CLI::App& app) {
                  "weights become, int4 (default), int8, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, "
                  "q6_k, or the mixtures q4_k_m, q4_k_s, q5_k_m")
       ->type_name("NAME");
+  app.add_flag("--one-scale", o.one_scale,
+               "One scale for all weights of a layer, instead of one for each output channel");
+  app.add_flag("--symmetric", o.symmetric,
+               "Ranges of what layers read reach as far below zero as above, where anything is "
+               "below");
   app.add_flag("--dynamic", o.dynamic,
                "Linear layers alone, whose inputs get scales row by row while the network runs: "
                "--calibrate is not needed, and only judges");

@@ -17,6 +17,22 @@ std::array<int64_t, 2> Pair(const Operator& op, const char* name, int64_t fallba
   return {list.front(), list.back()};
 }
 
+/// As Grid::Round, of finite values: limits come first, so that vectors do all of it.
+std::vector<float> Rounded(std::span<const float> values, const Grid& grid) {
+  constexpr float kRounding = 0x1.8p23f;  // a sum with it has no bits behind the point
+  const float inverse = 1 / grid.scale;
+  const auto low = static_cast<float>(-grid.zero_point);
+  const auto high = static_cast<float>(255 - grid.zero_point);
+  std::vector<float> rounded(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    float steps = values[i] * inverse;
+    steps = steps > low ? steps : low;
+    steps = steps < high ? steps : high;
+    rounded[i] = ((steps + kRounding) - kRounding) * grid.scale;
+  }
+  return rounded;
+}
+
 }  // namespace
 
 InputSums::InputSums(const Operator& layer) : convolution_(layer.type == "nn.Conv2d") {
@@ -49,21 +65,23 @@ int64_t InputSums::Axis::Out(int64_t extent) const {
 void InputSums::AddImage(std::span<const float> image, int64_t height, int64_t width,
                          std::vector<double>& sums) const {
   const int64_t out_rows = rows_.Out(height), out_columns = columns_.Out(width);
+  std::vector<double> down(static_cast<size_t>(width));  // a row of taps sees the same rows
   size_t at = 0;
   for (int64_t channel = 0; channel < channels_; ++channel) {
     const float* plane = image.data() + channel * height * width;
     for (int64_t ky = 0; ky < rows_.kernel; ++ky) {
+      std::fill(down.begin(), down.end(), 0);
+      for (int64_t oy = 0; oy < out_rows; ++oy) {
+        const int64_t y = oy * rows_.stride + ky * rows_.dilation - rows_.Begin();
+        if (y < 0 || y >= height) continue;
+        const float* row = plane + y * width;
+        for (size_t x = 0; x < down.size(); ++x) down[x] += static_cast<double>(row[x]);
+      }
       for (int64_t kx = 0; kx < columns_.kernel; ++kx, ++at) {
-        double sum = 0;
-        for (int64_t oy = 0; oy < out_rows; ++oy) {
-          const int64_t y = oy * rows_.stride + ky * rows_.dilation - rows_.Begin();
-          if (y < 0 || y >= height) continue;
-          for (int64_t ox = 0; ox < out_columns; ++ox) {
-            const int64_t x = ox * columns_.stride + kx * columns_.dilation - columns_.Begin();
-            if (x >= 0 && x < width) sum += static_cast<double>(plane[y * width + x]);
-          }
+        for (int64_t ox = 0; ox < out_columns; ++ox) {
+          const int64_t x = ox * columns_.stride + kx * columns_.dilation - columns_.Begin();
+          if (x >= 0 && x < width) sums[at] += down[static_cast<size_t>(x)];
         }
-        sums[at] += sum;
       }
     }
   }
@@ -71,9 +89,7 @@ void InputSums::AddImage(std::span<const float> image, int64_t height, int64_t w
 
 void InputSums::Add(const Tensor& input, const Grid& grid) {
   const std::span<const float> values = input.span<float>();
-  std::vector<float> rounded(values.size());
-  std::transform(values.begin(), values.end(), rounded.begin(),
-                 [&](float value) { return grid.Round(value); });
+  const std::vector<float> rounded = Rounded(values, grid);
   // A linear layer is a convolution of images of one pixel.
   const int64_t height = convolution_ ? input.dim(-2) : 1, width = convolution_ ? input.dim(-1) : 1;
   const auto image = static_cast<size_t>(channels_ * height * width);

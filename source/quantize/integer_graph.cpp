@@ -72,10 +72,11 @@ class Writer {
 
   int ThroughRows(int point) {
     const std::string name = graph_.operands[static_cast<size_t>(point)].name;
-    const int floats = graph_.AddOperatorOn(
-        point,
-        Make("oort.DynamicQuantize", FreshOperator("quantize_" + name), {{"symmetric", false}}),
-        FreshOperand(name + "_f32"));
+    const int floats =
+        graph_.AddOperatorOn(point,
+                             Make("oort.DynamicQuantize", FreshOperator("quantize_" + name),
+                                  {{"symmetric", numbers_.symmetric}}),
+                             FreshOperand(name + "_f32"));
     graph_.operands[static_cast<size_t>(floats)].dtype = DType::kF32;
     return floats;
   }
@@ -161,10 +162,10 @@ class Writer {
 
 }  // namespace
 
-QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method) {
+QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method, bool one_scale) {
   const Tensor& weight = layer.attributes.at("weight");
   try {
-    return QuantizeRows(weight.span<float>(), weight.dim(0), method);
+    return (one_scale ? QuantizeAlike : QuantizeRows)(weight.span<float>(), weight.dim(0), method);
   } catch (const Error& error) {
     throw error.WithContext(layer.Describe() + ": ");
   }

@@ -21,12 +21,14 @@ struct LayerForm {
 /// Everything that the bytes of a network depend on besides itself.
 struct Numbers {
   bool dynamic = false;            ///< points get their scales row by row while the network runs
+  bool symmetric = false;          ///< these without zero points
   std::map<int, Grid> grids;       ///< by operand: all points have one unless they are dynamic
   std::map<int, LayerForm> forms;  ///< by operator: all quantized layers have one
 };
 
-/// Throws kInvalidArgument, naming the layer, where weights are not finite.
-QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method);
+/// With a scale for each output channel, or one for all. Throws kInvalidArgument, naming the layer,
+/// where weights are not finite.
+QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method, bool one_scale);
 
 /// The network with bytes, its operators in topological order. Operands keep their names; in front
 /// of each use of a point stand oort.Quantize and oort.Dequantize, or oort.DynamicQuantize, and

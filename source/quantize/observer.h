@@ -16,8 +16,8 @@ class Histogram {
  public:
   static constexpr int kBins = 8192;
 
-  /// All values must be finite.
-  void Add(std::span<const float> values);
+  /// All values must be finite, and none larger than `most`, which one of them is but for its sign.
+  void Add(std::span<const float> values, float most);
 
   double reach() const { return reach_; }  ///< 0 where no value but 0 came
   double width() const { return 2 * reach_ / kBins; }

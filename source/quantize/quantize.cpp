@@ -116,7 +116,7 @@ class Quantization {
   void RoundWeights() {
     for (const Layer& layer : points_.layers) {
       if (!layer.quantized()) continue;
-      weights_[layer.op] = QuantizeWeights(Op(layer.op), recipe_.weights);
+      weights_[layer.op] = QuantizeWeights(Op(layer.op), recipe_.weights, recipe_.one_scale);
       const auto found = recipe_.layers.find(Op(layer.op).name);
       if (found == recipe_.layers.end()) continue;
       if (!found->second.rounding.empty()) MoveAsGiven(layer.op, found->second.rounding);
@@ -213,7 +213,7 @@ class Quantization {
   Candidate MakeCandidate(std::optional<Method> method, bool moved) const {
     Candidate candidate;
     candidate.name = recipe_.dynamic ? "row" : method ? Name(*method) : "recipe";
-    candidate.numbers.dynamic = recipe_.dynamic;
+    candidate.numbers = {recipe_.dynamic, recipe_.symmetric, {}, {}};
     for (size_t i = 0; i < points_.classes.size(); ++i) {
       const std::vector<int>& operands = points_.classes[i];
       TensorResult result;
@@ -222,6 +222,7 @@ class Quantization {
       } else {
         const Method chosen = RuledMethod(i).value_or(*method);
         result.range = ChooseRange(observers_[i], chosen, recipe_.percentile);
+        if (recipe_.symmetric) result.range = SymmetricRange(result.range);
         try {
           result.grid = GridOf(result.range);
         } catch (const Error& error) {

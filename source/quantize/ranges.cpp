@@ -224,6 +224,12 @@ Range ChooseRange(const Observer& observer, Method method, double percentile) {
   return WithZero(observer.min(), observer.max());
 }
 
+Range SymmetricRange(const Range& range) {
+  if (range.low >= 0) return range;
+  const double reach = std::max(-range.low, range.high);
+  return {-reach, reach};
+}
+
 int Grid::Quantize(float value) const {
   const float steps = std::nearbyint(value * (1 / scale));
   return static_cast<int>(std::clamp(steps + static_cast<float>(zero_point), 0.0f, 255.0f));
@@ -313,6 +319,12 @@ QuantizedWeights QuantizeRows(std::span<const float> weights, int64_t rows, Weig
           static_cast<int8_t>(std::clamp(q, -kMostWeight, kMostWeight));
     }
   }
+  return result;
+}
+
+QuantizedWeights QuantizeAlike(std::span<const float> weights, int64_t rows, WeightMethod method) {
+  QuantizedWeights result = QuantizeRows(weights, rows == 0 ? 0 : 1, method);
+  if (rows > 0) result.scales.assign(static_cast<size_t>(rows), result.scales.front());
   return result;
 }
 

@@ -45,6 +45,9 @@ struct Grid {
   float Dequantize(int q) const { return static_cast<float>(q - zero_point) * scale; }
   float Round(float value) const { return Dequantize(Quantize(value)); }
 };
+/// As wide below zero as above, unless nothing of it is below.
+Range SymmetricRange(const Range& range);
+
 /// Zero is on the grid. A range that is zero alone gives scale 1; one whose scale is no number that
 /// f32 holds with its inverse throws kInvalidArgument.
 Grid GridOf(const Range& range);
@@ -63,5 +66,7 @@ struct QuantizedWeights {
 /// Symmetric, a scale for each of `rows` equal parts. Throws kInvalidArgument where a weight is not
 /// finite. A row of zeros has the scale of the largest row times 2^-20, as the least that any has.
 QuantizedWeights QuantizeRows(std::span<const float> weights, int64_t rows, WeightMethod method);
+/// The same with one scale for all rows.
+QuantizedWeights QuantizeAlike(std::span<const float> weights, int64_t rows, WeightMethod method);
 
 }  // namespace oort::quantize

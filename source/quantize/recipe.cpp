@@ -24,6 +24,14 @@ std::optional<Method> OneMethod(RecipeMembers& members, const char* key) {
   return method;
 }
 
+/// Whether a text is the second of two; the first is what a recipe means that says nothing.
+bool SecondOf(RecipeMembers& members, const char* key, const std::string& first,
+              const std::string& second) {
+  const std::string text = members.Text(key);
+  if (!text.empty() && text != first && text != second) members.Wrong(key, first + " or " + second);
+  return text == second;
+}
+
 Rule ParseRule(const OrderedJson& value, size_t number) {
   RecipeMembers members(value, "rule " + std::to_string(number));
   Rule rule;
@@ -146,6 +154,8 @@ Recipe ParseRecipe(std::string_view text) {
     members.Wrong("weights", "mse or minmax");
   }
   if (weights == "minmax") recipe.weights = WeightMethod::kMinMax;
+  recipe.one_scale = SecondOf(members, "weight_scales", "channel", "tensor");
+  recipe.symmetric = SecondOf(members, "activations", "asymmetric", "symmetric");
   recipe.bias_correction = members.Bool("bias_correction").value_or(true);
   recipe.dynamic = members.Bool("dynamic").value_or(false);
   recipe.equalize = members.Bool("equalize").value_or(false);
@@ -172,6 +182,8 @@ std::string RecipeText(const Recipe& recipe) {
                       {"percentile", recipe.percentile},
                       {"weights", recipe.weights == WeightMethod::kMse ? "mse" : "minmax"},
                       {"bias_correction", recipe.bias_correction}};
+  if (recipe.one_scale) root["weight_scales"] = "tensor";
+  if (recipe.symmetric) root["activations"] = "symmetric";
   if (recipe.dynamic) root["dynamic"] = true;
   if (recipe.equalize) root["equalize"] = true;
   if (recipe.adaround) root["adaround"] = true;

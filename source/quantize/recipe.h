@@ -43,6 +43,10 @@ struct Recipe {
   std::optional<Method> method;
   double percentile = kDefaultPercentile;
   WeightMethod weights = WeightMethod::kMse;
+  /// All weights of a layer have one scale, instead of one for each output channel.
+  bool one_scale = false;
+  /// Ranges reach as far below zero as above, but those of operands without values below zero.
+  bool symmetric = false;
   bool bias_correction = true;
   /// What layers read gets its scales row by row while the network runs: nothing is calibrated.
   bool dynamic = false;

@@ -25,7 +25,8 @@ TEST(EqualizeTest, FactorsAreThoseOfNumpy) {
   const auto maxima = goldens.at("maxima").get<std::vector<double>>();
   for (const bool depthwise : {false, true}) {
     const auto want = goldens.at(depthwise ? "depthwise" : "factors").get<std::vector<float>>();
-    const std::vector<float> got = EqualFactors(maxima, weight, depthwise);
+    const EqualReader reader{&weight, depthwise};
+    const std::vector<float> got = EqualFactors(maxima, {&reader, 1});
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i) EXPECT_FLOAT_EQ(got[i], want[i]) << i;
   }
@@ -74,16 +75,51 @@ Samples ChainSamples(size_t count) {
   return samples;
 }
 
-TEST(EqualizeTest, PairsEndWhereFactorsWouldNotPass) {
-  const Graph graph = NetworkOf(Chain());
-  std::vector<std::string> names;
-  for (const EqualPair& pair : FindEqualPairs(graph)) {
-    names.push_back(graph.operators[size_t(pair.first)].name + " " +
-                    graph.operators[size_t(pair.second)].name);
+/// The names of all groups: makers, then readers.
+std::vector<std::string> Groups(const Graph& graph) {
+  std::vector<std::string> texts;
+  for (const EqualGroup& group : FindEqualGroups(graph)) {
+    std::string text;
+    for (const int op : group.makers) text += graph.operators[size_t(op)].name + " ";
+    text += "to";
+    for (const int op : group.readers) text += " " + graph.operators[size_t(op)].name;
+    texts.push_back(text);
   }
+  return texts;
+}
+
+TEST(EqualizeTest, GroupsEndWhereFactorsWouldNotPass) {
   // ReLU6 has a limit that factors would move.
-  EXPECT_EQ(names, (std::vector<std::string>{"first second", "second third"}));
-  EXPECT_TRUE(FindEqualPairs(NetworkOf(Residual())).empty()) << "b is read twice";
+  EXPECT_EQ(Groups(NetworkOf(Chain())),
+            (std::vector<std::string>{"first to second", "second to third"}));
+  EXPECT_TRUE(FindEqualGroups(NetworkOf(Residual())).empty()) << "rows are read, too";
+}
+
+/// Two bottlenecks without an activation at their ends, as in MobileNet-v2.
+std::string Stream() {
+  return Input("(1,2,8,8)") + Conv("stem", 2, 4, "x", "a") + Conv("wide", 4, 6, "a", "b") +
+         "nn.ReLU6 act1 1 1 b c\n" + Conv("narrow", 6, 4, "c", "d") +
+         "pnnx.Expression sum 2 1 a d e expr=add(@0,@1) #a=(1,4,8,8)f32 #d=(1,4,8,8)f32\n" +
+         Conv("last", 4, 5, "e", "f") + Output("f");
+}
+
+TEST(EqualizeTest, ResidualStreamsHaveFactorsTogether) {
+  EXPECT_EQ(Groups(NetworkOf(Stream())), std::vector<std::string>{"stem narrow to wide last"});
+  const Equalization factors{{"stem", {0.5f, 8, 3, 0.1f}}};
+  const Tensor x = testing::RandomTensor(DType::kF32, Shape{1, 2, 8, 8}, 3, -1, 1);
+  const Tensor want = Session(RuntimeGraph::Build(NetworkOf(Stream()))).Forward({x})[0];
+  const Graph equal = Equalized(NetworkOf(Stream()), factors);
+  testing::ExpectNear(Session(RuntimeGraph::Build(equal)).Forward({x})[0], want, {1e-4, 1e-4});
+}
+
+/// Of two layers that read the same channels, the one with larger weights does not count for more.
+TEST(EqualizeTest, ReadersCountAlike) {
+  const std::vector<double> maxima{1, 1};
+  const Tensor small = Tensor::From<float>({0.01f, 0.0025f}, Shape{1, 2});
+  const Tensor large = Tensor::From<float>({25.0f, 100.0f}, Shape{1, 2});
+  const std::vector<EqualReader> readers{{&small, false}, {&large, false}};
+  for (const float factor : EqualFactors(maxima, readers)) EXPECT_FLOAT_EQ(factor, 1);
+  EXPECT_FLOAT_EQ(EqualFactors(maxima, std::span(readers).first(1))[1], std::sqrt(2.0f));
 }
 
 TEST(EqualizeTest, FloatAnswersStay) {
@@ -121,7 +157,7 @@ TEST(EqualizeTest, WrongFactorsAreErrors) {
     }
     return "no error";
   };
-  EXPECT_NE(error({{"third", {1, 1, 1, 1}}}).find("no layer behind it"), std::string::npos);
+  EXPECT_NE(error({{"third", {1, 1, 1, 1}}}).find("fits no layer"), std::string::npos);
   EXPECT_NE(error({{"nobody", {1}}}).find("'nobody'"), std::string::npos);
   EXPECT_NE(error({{"first", {1, 1}}}).find("2 factors for 6 channels"), std::string::npos);
   EXPECT_NE(error({{"first", {1, 1, 0, 1, 1, 1}}}).find("not above 0"), std::string::npos);

@@ -68,6 +68,29 @@ TEST(QuantizeTest, WritesWhatBytesMean) {
   EXPECT_EQ(tensors.at("b").grid.zero_point, 0);
 }
 
+TEST(QuantizeTest, ScalesAreSymmetricAndAlikeWhereAskedFor) {
+  QuantizeOptions options = OptionsOf(20);
+  options.recipe.symmetric = options.recipe.one_scale = true;
+  const QuantizeResult result = Quantize(NetworkOf(Residual()), options);
+  EXPECT_EQ(result.recipe.tensors.at("x").grid.zero_point, 128);
+  EXPECT_EQ(result.recipe.tensors.at("b").grid.zero_point, 0) << "behind ReLU";
+  int weights = 0;
+  for (const Operator& op : result.graph.operators) {
+    const auto scales = op.attributes.find("scales");
+    if (scales == op.attributes.end()) continue;
+    ++weights;
+    for (const float scale : scales->second.span<float>()) {
+      EXPECT_EQ(scale, scales->second.data<float>()[0]);
+    }
+  }
+  EXPECT_EQ(weights, 3);
+  EXPECT_GT(result.report.result.error.Sqnr(), 25);
+  QuantizeOptions again;
+  again.recipe = ParseRecipe(RecipeText(result.recipe));
+  EXPECT_EQ(PnnxParamText(Quantize(NetworkOf(Residual()), again).graph),
+            PnnxParamText(result.graph));
+}
+
 TEST(QuantizeTest, BatchNormsAreFoldedFirst) {
   std::string lines = Residual();
   const std::string norm =

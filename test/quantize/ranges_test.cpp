@@ -151,6 +151,25 @@ TEST(WeightsTest, RowsAreNumpys) {
   EXPECT_THROW(QuantizeRows(bad, 2, WeightMethod::kMse), Error);
 }
 
+TEST(WeightsTest, OneScaleIsThatOfAll) {
+  const Tensor weights = ReadNpy(kGoldens + "weights.npy");
+  for (const WeightMethod method : {WeightMethod::kMinMax, WeightMethod::kMse}) {
+    const QuantizedWeights alike = QuantizeAlike(weights.span<float>(), weights.dim(0), method);
+    const QuantizedWeights row = QuantizeRows(weights.span<float>(), 1, method);
+    EXPECT_EQ(alike.values, row.values);
+    EXPECT_EQ(alike.scales,
+              std::vector<float>(static_cast<size_t>(weights.dim(0)), row.scales.at(0)));
+  }
+  EXPECT_TRUE(QuantizeAlike({}, 0, WeightMethod::kMse).scales.empty());
+}
+
+TEST(SymmetricRangeTest, ReachesAsFarBelowAsAbove) {
+  EXPECT_EQ(SymmetricRange({-1, 3}), (Range{-3, 3}));
+  EXPECT_EQ(SymmetricRange({-5, 3}), (Range{-5, 5}));
+  EXPECT_EQ(SymmetricRange({0, 3}), (Range{0, 3})) << "a bit would be lost for nothing";
+  EXPECT_EQ(GridOf(SymmetricRange({-1, 3})).zero_point, 128);
+}
+
 TEST(ClippedShareTest, CountsWhatLiesOutside) {
   Observer observer;
   std::vector<float> values(1000);

@@ -15,6 +15,7 @@ Recipe Full() {
   recipe.percentile = 99.5;
   recipe.weights = WeightMethod::kMinMax;
   recipe.bias_correction = false;
+  recipe.one_scale = recipe.symmetric = true;
   recipe.rules.push_back({"first*", "", true, "it hurts", {}});
   recipe.rules.push_back({"", "nn.Linear", {}, "", Method::kMinMax});
   recipe.tensors["x"] = {{-1.25, 0.1}, {0.0123456789f, 17}};
@@ -36,6 +37,7 @@ TEST(RecipeTest, WhatIsWrittenIsRead) {
   const std::string text = RecipeText(Full());
   const Recipe read = ParseRecipe(text);
   EXPECT_EQ(RecipeText(read), text);
+  EXPECT_TRUE(read.one_scale && read.symmetric);
   EXPECT_EQ(read.tensors.at("x").grid, Full().tensors.at("x").grid);
   EXPECT_EQ(read.layers.at("head").correction, Full().layers.at("head").correction);
   EXPECT_EQ(RecipeText(ParseRecipe(RecipeText(Recipe()))), RecipeText(Recipe()));

@@ -104,8 +104,26 @@ __global__ void __launch_bounds__(kResizeThreads)
   StoreFloats<T, count>(static_cast<T*>(call.out) + pixel * call.channels + channel, sums);
 }
 
+/// Bytes of the nearest pixel, as pieces of type T.
+template <typename T>
+__global__ void __launch_bounds__(kResizeThreads)
+    CopyKernel(const __grid_constant__ NhwcResizeCall call) {
+  LaunchDependents();
+  WaitForPredecessor();
+  const int64_t pieces = call.channels / static_cast<int64_t>(sizeof(T));
+  const int64_t i = blockIdx.x * int64_t{kResizeThreads} + threadIdx.x;
+  const int64_t pixel = i / pieces, piece = i % pieces;
+  const int64_t x = pixel % call.width.out, y = pixel / call.width.out % call.height.out;
+  const int64_t image = pixel / call.width.out / call.height.out;
+  if (image >= call.batch) return;
+  const int64_t row = image * call.height.in + TapsOf(call, call.height, y).index[0];
+  const int64_t from = row * call.width.in + TapsOf(call, call.width, x).index[0];
+  static_cast<T*>(call.out)[i] = static_cast<const T*>(call.in)[from * pieces + piece];
+}
+
 template <typename T>
 void ResizeAs(const Stream& stream, const NhwcResizeCall& call) {
+  constexpr bool kCopies = sizeof(T) == 1;
   constexpr int kCount = 16 / sizeof(T);
   const bool whole = call.channels % kCount == 0 &&
                      reinterpret_cast<uintptr_t>(call.in) % 16 == 0 &&
@@ -113,8 +131,13 @@ void ResizeAs(const Stream& stream, const NhwcResizeCall& call) {
   const int64_t items =
       call.batch * call.height.out * call.width.out * (call.channels / (whole ? kCount : 1));
   KernelLaunch launch;
-  launch.kernel = whole ? reinterpret_cast<const void*>(&ResizeKernel<T, kCount>)
-                        : reinterpret_cast<const void*>(&ResizeKernel<T, 1>);
+  if constexpr (kCopies) {
+    launch.kernel = whole ? reinterpret_cast<const void*>(&CopyKernel<uint4>)
+                          : reinterpret_cast<const void*>(&CopyKernel<T>);
+  } else {
+    launch.kernel = whole ? reinterpret_cast<const void*>(&ResizeKernel<T, kCount>)
+                          : reinterpret_cast<const void*>(&ResizeKernel<T, 1>);
+  }
   launch.blocks = dim3(static_cast<unsigned>((items + kResizeThreads - 1) / kResizeThreads));
   launch.threads = kResizeThreads;
   launch.overlap = true;
@@ -127,7 +150,13 @@ void ResizePixels(const Stream& stream, const NhwcResizeCall& call, DType dtype)
   if (dtype == DType::kF32) return ResizeAs<float>(stream, call);
   if (dtype == DType::kF16) return ResizeAs<__half>(stream, call);
   if (dtype == DType::kBF16) return ResizeAs<__nv_bfloat16>(stream, call);
-  throw Error(ErrorCode::kUnsupported, "expected an image of floats of 16 or 32 bits");
+  const bool copies =
+      call.mode == NhwcResizeMode::kNearest || call.mode == NhwcResizeMode::kNearestExact;
+  if (copies && (dtype == DType::kU8 || dtype == DType::kI8)) {
+    return ResizeAs<uint8_t>(stream, call);
+  }
+  throw Error(ErrorCode::kUnsupported,
+              "expected an image of floats of 16 or 32 bits, or of bytes with the nearest mode");
 }
 
 }  // namespace oort::cuda

@@ -24,7 +24,7 @@ struct NhwcResizeCall {
   NhwcResizeMode mode = NhwcResizeMode::kNearest;
   bool align_corners = false;
 };
-/// `dtype` is f32, f16 or bf16.
+/// `dtype` is f32, f16 or bf16, or u8 or i8 for what is copied alone.
 void ResizePixels(const Stream& stream, const NhwcResizeCall& call, DType dtype);
 
 }  // namespace oort::cuda

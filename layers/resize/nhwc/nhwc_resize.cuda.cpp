@@ -19,7 +19,7 @@ cuda::NhwcResizeMode CudaResizeMode(ResizeMode mode) {
 class CudaNhwcResize final : public Layer {
  public:
   explicit CudaNhwcResize(const LayerInit& init) : params_(init, nullptr, false, false) {
-    RequireFloatsOnDevice(init);
+    if (!params_.Copies()) RequireFloatsOnDevice(init);
   }
 
   std::vector<Value> Infer(const Args& args) const override {

@@ -187,6 +187,59 @@ TEST(IntegerConv, IsExactForTilesOfOutputs) {
   Check({1, 40, 2, 30, 17, 1, 1, 2});
 }
 
+/// Windows of 3 x 3 that stand side by side, of which some units make four outputs at a time.
+TEST(IntegerConv, IsExactForOutputsByFours) {
+  for (const int64_t size : {1, 2, 5, 8}) {
+    for (const int64_t padding : {0, 1, 3}) {
+      if (size + 2 * padding < 3) continue;
+      SCOPED_TRACE(std::to_string(size) + " padded by " + std::to_string(padding));
+      Check({1, 16, size, size + 1, 25, 3, 3, 1, padding});
+    }
+  }
+  Check({2, 48, 13, 16, 40, 3, 3, 1, 1});
+  Check({1, 32, 3, 70, 16, 3, 3, 1, 0});
+}
+
+/// The largest numbers of as many channels as sums of these outputs fit into 32 bits with, and one
+/// step more, for which they are made one by one.
+TEST(IntegerConv, IsExactByFoursAtTheExtremes) {
+  for (const int64_t channels : {1808, 1824}) {
+    for (const DType input : {DType::kU8, DType::kI8}) {
+      ConvCase c{1, channels, 4, 3, 17, 3, 3, 1, 1};
+      c.input = input;
+      c.result = DType::kF32;
+      c.extremes = true;
+      Check(c);
+    }
+  }
+}
+
+/// An activation by a table, and one in f32, of a sum, which outputs that are made by fours reach
+/// by another way: whatever the algorithm, results are the same bits.
+TEST(IntegerConv, IsTheSameByEveryAlgorithm) {
+  const Tensor x = Bytes(DType::kU8, {2, 9, 12, 32}, 3, false);
+  const Tensor weight = Bytes(DType::kI8, {40, 32, 3, 3}, 4, false);
+  const Tensor scales = RandomTensor(DType::kF32, {40}, 5, 0.001, 0.02);
+  for (const char* dtype : {"u8", "f32"}) {
+    for (const bool sums : {false, true}) {
+      std::vector<Tensor> results;
+      for (const char* algorithm : {"direct", "winograd-f2"}) {
+        OperatorCase op("nhwc.IntegerConv2d");
+        op.Attribute("weight", weight).Attribute("scales", scales).Input(x);
+        op.Param("input_scale", "0.02").Param("input_zero_point", "117").Param("padding", "1");
+        op.Param("activation", "silu").Param("dtype", dtype).Param("scale", "0.25");
+        op.Param("conv_algorithm", algorithm);
+        if (sums) {
+          op.Param("addend_scale", "0.05").Param("addend_zero_point", "100");
+          op.Input(Bytes(DType::kU8, {2, 9, 12, 40}, 7, false));
+        }
+        results.push_back(op.Run()[0].Clone());
+      }
+      ExpectNear(results[1], results[0], kBitExact);
+    }
+  }
+}
+
 TEST(IntegerConv, IsExactForTilesThatActivate) {
   for (const DType result : {DType::kU8, DType::kI8, DType::kF32}) {
     for (const DType input : {DType::kU8, DType::kI8}) {

@@ -91,7 +91,7 @@ TEST(IntegerMul, MultipliesBytesOfDifferentKinds) {
         product.data<int8_t>()[i] =
             ProductOf(a.data<uint8_t>()[i], b.data<int8_t>()[i], activation);
       }
-      Multiply(a, b, activation).ExpectOutputs({product}, kBitExact);
+      Multiply(a, b, activation).AlsoOnGpu().ExpectOutputs({product}, kBitExact);
     }
   }
 }
@@ -120,6 +120,7 @@ TEST(IntegerMul, RoundsOnce) {
       .Param("zero_point", "77")
       .Input(a)
       .Input(b)
+      .AlsoOnGpu()
       .ExpectOutputs({product}, kBitExact);
 }
 
@@ -140,7 +141,7 @@ TEST(IntegerMul, RepeatsFactorsOfChannels) {
         product.data<int8_t>()[i] =
             ProductOf(a.data<uint8_t>()[i], b.data<int8_t>()[image * channels + channel], "none");
       }
-      Multiply(a, b, "none").ExpectOutputs({product}, kBitExact);
+      Multiply(a, b, "none").AlsoOnGpu().ExpectOutputs({product}, kBitExact);
     }
   }
 }

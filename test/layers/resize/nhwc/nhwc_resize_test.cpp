@@ -30,6 +30,12 @@ TEST(NhwcUpsample, RepeatsBytes) {
                               {x});
     }
   }
+  for (const int64_t channels : {32, 33}) {
+    OperatorCase op = CaseOf("nhwc.Upsample", {{"size", "(5,13)"}, {"mode", "nearest"}},
+                             {RandomTensor(DType::kU8, {2, 3, 4, channels})});
+    const Tensor expected = op.Run()[0].Clone();
+    op.AlsoOnGpu().ExpectOutputs({expected}, {0, 0});
+  }
   CaseOf("nhwc.Upsample", {{"size", "(5,13)"}, {"mode", "bilinear"}},
          {RandomTensor(DType::kU8, {1, 4, 4, 3})})
       .ExpectError(ErrorCode::kUnsupported, "does not take dtype u8");
