@@ -206,7 +206,7 @@ case "$*" in
     mkdir -p "$last/bin"
     ln -s "$0" "$last/bin/python"
     printf '#!/bin/sh\n' >"$last/bin/pip"
-    printf '#!/bin/sh\nmkdir -p "$4"\ncp "$5" "$4"\n' >"$last/bin/auditwheel"
+    printf '#!/bin/sh\nmkdir -p "$6"\ncp "$7" "$6"\n' >"$last/bin/auditwheel"
     cp "$last/bin/pip" "$last/bin/oort"
     chmod +x "$last"/bin/*
     ;;
