@@ -7,12 +7,15 @@
 It needs numpy, torch, onnx, onnxruntime, ncnn and pnnx. Two networks, one thread each: one relu over 784 numbers, which
 takes a microsecond at most in each of them, so that its call is nearly all overhead, and a network of the shape of
 models/digits. Of Oort it also tells what a call from C++ takes (`oort bench`), and of the import. Streaming is compared
-with `oort bench-llm` on models/storyteller or --model. Times are the least of all turns, since the machine may be busy.
+with `oort bench-llm` on models/storyteller or --model, by medians of turns. Times of calls are the least of all, since
+the machine may be busy.
 """
 import argparse
 import collections
 import json
 import os
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -134,24 +137,54 @@ def calls(program, count):
     return report
 
 
-def streaming(program, path, rounds, threads):
-    """Tokens a second of Python's stream and of bench-llm, by turns, and their ratio."""
+def processor_seconds(command):
+    """Those that a program takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, json.loads(text)
+
+
+def streaming(program, path, turns, threads):
+    """Python's stream beside bench-llm, by turns, medians: tokens a second by the clock, and what the engine's threads
+    take a token, which a busy machine does not change as much."""
     import oort
 
     model = oort.LanguageModel(path, threads=threads, cache_tokens=1024, reuse_prefixes=False)
     prompt = [1 + i % 100 for i in range(128)]
-    python, engine = [], []
-    for _ in range(rounds):
-        for _ in range(10):
-            stream = model.generate(prompt, max_tokens=257, ignore_end=True, stream=True)
-            for _ in stream:  # the reader takes time of the engine, whose own clock counts
+    few, many, answers = 16, 272, 10
+
+    def stream(tokens):
+        """Tokens a second of each answer, and processor seconds of all threads but this one, which reads."""
+        rates, start = [], time.process_time() - time.thread_time()
+        for _ in range(answers):
+            pieces = model.generate(prompt, max_tokens=tokens + 1, ignore_end=True, stream=True)
+            for _ in pieces:
                 pass
-            python.append(256 / stream.result().timings.generate)
-        command = [program, "bench-llm", path, "--prompt-tokens", "128", "--new-tokens", "256", "--rounds", "10"]
-        command += ["--threads", str(threads), "--json"]
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        engine += json.loads(text)["decode_rounds"]
-    return {"python": max(python), "bench-llm": max(engine), "ratio": max(python) / max(engine)}
+            rates.append(tokens / pieces.result().timings.generate)
+        return rates, time.process_time() - time.thread_time() - start
+
+    def bench(tokens):
+        command = [program, "bench-llm", path, "--prompt-tokens", "128", "--new-tokens", str(tokens)]
+        command += ["--rounds", str(answers), "--threads", str(threads), "--json"]
+        seconds, report = processor_seconds(command)
+        return report["decode_rounds"], seconds
+
+    rates = {"python": [], "bench-llm": []}
+    seconds = {"python": [], "bench-llm": []}
+    stream(few)
+    for _ in range(turns):
+        for name, run in (("python", stream), ("bench-llm", bench)):
+            short, (found, long) = run(few)[1], run(many)
+            rates[name].append(statistics.median(found))
+            seconds[name].append((long - short) / (many - few) / answers)
+    report = {name: {"tokens_per_second": statistics.median(rates[name]),
+                     "processor_us_a_token": 1e6 * statistics.median(seconds[name])} for name in rates}  # fmt: skip
+    pairs = zip(rates["python"], rates["bench-llm"])
+    report["ratio"] = statistics.median(python / engine for python, engine in pairs)
+    pairs = zip(seconds["python"], seconds["bench-llm"])
+    report["ratio_by_processor"] = statistics.median(engine / python for python, engine in pairs)
+    return report
 
 
 def import_seconds():

@@ -7,8 +7,10 @@ add_library(oort_c_objects OBJECT ${OORT_C_SOURCES})
 target_include_directories(oort_c_objects PRIVATE ${PROJECT_SOURCE_DIR}/include
   ${PROJECT_SOURCE_DIR}/source ${PROJECT_SOURCE_DIR})
 target_link_libraries(oort_c_objects PRIVATE Threads::Threads nlohmann_json::nlohmann_json)
+# It hands over what others compute. In sections of their own, functions that a static program does not call leave it
+# with -Wl,--gc-sections, and with them all that only they call: a program of networks has no engine.
 target_compile_options(oort_c_objects PRIVATE -fvisibility=hidden -fvisibility-inlines-hidden
-  $<$<CONFIG:Release>:-O1>)
+  -ffunction-sections -fdata-sections $<$<CONFIG:Release>:-Os>)
 oort_compile_options(oort_c_objects)
 oort_unity(oort_c_objects "${OORT_C_SOURCES}")
 
@@ -37,6 +39,7 @@ target_link_libraries(oort_c PRIVATE oort)
 target_link_libraries(oort_c_static PUBLIC oort)
 target_link_options(oort_c PRIVATE LINKER:--version-script=${OORT_C_MAP} LINKER:--exclude-libs,ALL)
 set_target_properties(oort_c PROPERTIES LINK_DEPENDS ${OORT_C_MAP})
+oort_link_without_unused(oort_c)
 if(OORT_STATIC_RUNTIME)
   target_link_options(oort_c PRIVATE -static-libstdc++ -static-libgcc)
 endif()

@@ -41,6 +41,27 @@ function(oort_compile_options target)
   endif()
 endfunction()
 
+# Packages have the short relocations that glibc reads from 2.36 on, their floor (tools/check-glibc). That this machine
+# reads them is tried, since an older glibc would refuse the program only when it starts.
+if(OORT_PACKAGE)
+  include(CheckCXXSourceRuns)
+  set(CMAKE_REQUIRED_LINK_OPTIONS -Wl,-z,pack-relative-relocs)
+  check_cxx_source_runs("int main() {}" OORT_SHORT_RELOCATIONS)
+  unset(CMAKE_REQUIRED_LINK_OPTIONS)
+endif()
+
+# What nobody calls leaves a program or a library: most of it are instances of templates that were inlined wherever they
+# are used.
+function(oort_link_without_unused target)
+  if(OORT_SANITIZE)
+    return()
+  endif()
+  target_link_options(${target} PRIVATE LINKER:--gc-sections)
+  if(OORT_SHORT_RELOCATIONS)
+    target_link_options(${target} PRIVATE LINKER:-z,pack-relative-relocs)
+  endif()
+endfunction()
+
 # For programs that only test: they compute little, and optimizing them took half of the time that a
 # build of the tests takes.
 set(OORT_TEST_OPTIMIZATION -O0 CACHE STRING "How the code of tests is optimized")

@@ -34,8 +34,10 @@ def empty_beside(like: Any, shape: Sequence[int], dtype: str) -> Any:
 
 
 def moved_beside(like: Any, array: Any) -> Any:
-    """A result in host memory, of torch for torch and of numpy else, as an array where `like` lies."""
-    torch = sys.modules.get("torch")
+    """A result in host memory, of torch and jax for theirs and of numpy else, as an array where `like` lies."""
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
     if torch is not None and isinstance(like, torch.Tensor):
         return array.to(like.device)
+    if jax is not None and isinstance(like, jax.Array):
+        return jax.device_put(array, like.device)
     return sys.modules[library_of(like)].asarray(array)

@@ -56,8 +56,8 @@ class Network(_oort.Network):
 
     Calling it runs it: with arrays in the order of ``inputs``, or by name. Numpy arrays, and all that speak DLPack
     (torch, jax, cupy), are read where they are; only what is not dense is copied. The results are new arrays of the
-    kind of the first input, over memory of the engine's: nothing is copied there either. For arrays of torch and cupy
-    on a GPU they are arrays there, which torch or cupy allocates.
+    kind of the first input, over memory of the engine's: nothing is copied there either. For arrays on a GPU they
+    are arrays there, which torch or cupy allocates, and for jax the engine.
 
     Any number of threads may call one network at the same time; other Python threads run meanwhile.
 

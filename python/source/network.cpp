@@ -8,6 +8,7 @@
 
 #include <chrono>
 
+#include "cuda/memory.h"
 #include "load.h"
 #include "oort/profile.h"
 #include "options.h"
@@ -35,6 +36,11 @@ nb::dict DictOf(const Port& port) {
   const std::string_view dtype = NumpyName(port.dtype);
   dict["dtype"] = dtype.empty() ? nb::object(nb::none()) : nb::cast(dtype);
   return dict;
+}
+
+/// What a call gives: the array, where there is one alone.
+nb::object OneOrAll(const nb::list& results) {
+  return results.size() == 1 ? nb::object(results[0]) : nb::object(nb::tuple(results));
 }
 
 nb::list ListOf(const std::vector<Port>& ports) {
@@ -178,9 +184,8 @@ Network::Given Network::Read(const nb::args& args, const nb::kwargs& kwargs) con
 
 nb::object Network::Call(const nb::args& args, const nb::kwargs& kwargs) {
   const Given given = Read(args, kwargs);
-  const bool can_be_beside =
-      given.framework == Framework::kTorch || given.framework == Framework::kCupy;
-  if (can_be_beside && given.values[0].AsTensor().device().type == DeviceType::kCuda) {
+  if (given.framework != Framework::kNumpy &&
+      given.values[0].AsTensor().device().type == DeviceType::kCuda) {
     return RunBeside(given);
   }
   const std::vector<Value> results = Compute(given.values);
@@ -197,25 +202,13 @@ nb::object Network::CallBeside(const nb::args& args, const nb::kwargs& kwargs) {
 nb::object Network::RunBeside(const Given& given) {
   const nb::module_ interop = nb::module_::import_("oort._interop");
   const nb::handle first = given.objects.at(0);
-  nb::list arrays;
-  std::vector<nb::ndarray<>> kept;
-  RunOptions options;
-  for (const Tensor& meta : KnownResults(given.values)) {
-    const nb::object array = interop.attr("empty_beside")(first, TupleOf(meta.shape()),
-                                                          nb::cast(NumpyName(meta.dtype())));
-    if (array.is_none()) {
-      options.outputs.clear();
-      break;
-    }
-    ArrayOutput output = OutputOf(array, "a result");
-    kept.push_back(std::move(output.array));
-    options.outputs.push_back(std::move(output.tensor));
-    arrays.append(array);
-  }
-  if (!options.outputs.empty()) {
+  Places places = PlacesBeside(given);
+  if (!places.tensors.empty()) {
+    RunOptions options;
+    options.outputs = places.tensors;
     try {
       Compute(given.values, options);
-      return arrays.size() == 1 ? nb::object(arrays[0]) : nb::object(nb::tuple(arrays));
+      return OneOrAll(places.Arrays());
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidArgument) throw;
     }
@@ -223,16 +216,44 @@ nb::object Network::RunBeside(const Given& given) {
   const std::vector<Value> results = Compute(given.values);
   // Without places for the results it runs: they did not fit. What was wrong for another reason is
   // so again, and has been thrown.
-  if (!options.outputs.empty()) shapes_vary_ = true;
+  if (!places.tensors.empty()) shapes_vary_ = true;
   RememberResults(given.values, results);
-  const Framework host =
-      given.framework == Framework::kTorch ? Framework::kTorch : Framework::kNumpy;
+  const Framework host = given.framework == Framework::kCupy ? Framework::kNumpy : given.framework;
   nb::list list;
   for (const Value& result : results) {
     const nb::object object = ObjectOf(result, host);
     list.append(result.IsTensor() ? interop.attr("moved_beside")(first, object) : object);
   }
-  return list.size() == 1 ? nb::object(list[0]) : nb::object(nb::tuple(list));
+  return OneOrAll(list);
+}
+
+Network::Places Network::PlacesBeside(const Given& given) {
+  const nb::module_ interop = nb::module_::import_("oort._interop");
+  const Device device = given.values.at(0).AsTensor().device();
+  Places places;
+  for (const Tensor& meta : KnownResults(given.values)) {
+    if (given.framework == Framework::kJax) {  // nobody writes into arrays that jax has made
+      places.tensors.push_back(device == Device::Cpu()
+                                   ? Tensor(meta.dtype(), meta.shape())
+                                   : cuda::DeviceTensor(meta.dtype(), meta.shape(), device));
+      continue;
+    }
+    const nb::object array = interop.attr("empty_beside")(given.objects[0], TupleOf(meta.shape()),
+                                                          nb::cast(NumpyName(meta.dtype())));
+    if (array.is_none()) return {};
+    ArrayOutput output = OutputOf(array, "a result");
+    places.kept.push_back(std::move(output.array));
+    places.tensors.push_back(std::move(output.tensor));
+    places.arrays.append(array);
+  }
+  return places;
+}
+
+nb::list Network::Places::Arrays() const {
+  if (!kept.empty()) return arrays;
+  nb::list made;
+  for (const Tensor& tensor : tensors) made.append(ArrayOf(tensor, Framework::kJax));
+  return made;
 }
 
 std::vector<Tensor> Network::KnownResults(const std::vector<Value>& inputs) {

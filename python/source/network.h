@@ -25,8 +25,8 @@ class Network {
 
   /// Arrays by position and by name, and results as `net(…)` gives them: an array, or a tuple.
   nb::object Call(const nb::args& args, const nb::kwargs& kwargs);
-  /// The same with results that the library of the first input allocates, where that one lies: what
-  /// a call does for arrays of torch and cupy on a GPU. For tests it takes those of the host.
+  /// The same with results where the first input lies, which torch and cupy allocate: what a call
+  /// does for arrays on a GPU. For tests it takes those of the host.
   nb::object CallBeside(const nb::args& args, const nb::kwargs& kwargs);
   /// The same with names; results come with theirs.
   nb::dict Run(const nb::dict& inputs);
@@ -60,10 +60,20 @@ class Network {
     Framework framework = Framework::kNumpy;
   };
 
+  /// Where results go, beside the first input.
+  struct Places {
+    std::vector<Tensor> tensors;
+    std::vector<nb::ndarray<>> kept;
+    nb::list arrays;  ///< over the memory of `tensors`; of jax they are made in the end
+    nb::list Arrays() const;
+  };
+
   Given Read(const nb::args& args, const nb::kwargs& kwargs) const;
   /// The shapes of results are those of the run before with inputs of these shapes. The first run,
   /// and one whose shapes depend on elements, goes through host memory.
   nb::object RunBeside(const Given& given);
+  /// None where the shapes are not known yet.
+  Places PlacesBeside(const Given& given);
   std::vector<Tensor> KnownResults(const std::vector<Value>& inputs);
   void RememberResults(const std::vector<Value>& inputs, const std::vector<Value>& results);
   std::unique_ptr<Session> Take();

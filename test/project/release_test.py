@@ -115,8 +115,8 @@ class Release(unittest.TestCase):
     def test_with_cuda_there_are_two_wheels(self):
         files, log = self.release()
         self.assertEqual(files, {"oort.deb", "oort.tar.gz", "oort.whl", "cuda/oort.whl", "oort-1.2.3.spdx.json"})
-        self.assertRegex(log, r"(?m)^wheel --test .*/out$")
-        self.assertRegex(log, r"(?m)^wheel --cuda --test .*/out/cuda$")
+        self.assertRegex(log, r"(?m)^wheel --python python3 --test .*/out$")
+        self.assertRegex(log, r"(?m)^wheel --python python3 --cuda --test .*/out/cuda$")
         self.assertRegex(log, r"(?m)^packages .* -cuda$")
         listed = json.loads((self.root / "build-release/out/oort-1.2.3.spdx.json").read_text())
         self.assertIn("./cuda/oort.whl", {entry["fileName"] for entry in listed["files"]})
@@ -132,6 +132,13 @@ class Release(unittest.TestCase):
         files, log = self.release("--no-cuda", "--no-wheel")
         self.assertEqual(files, {"oort.deb", "oort.tar.gz", "oort-1.2.3.spdx.json"})
         self.assertNotRegex(log, r"(?m)^wheel ")
+
+    def test_each_python_has_a_wheel(self):
+        (self.root / "build-release/out").mkdir(parents=True)
+        (self.root / "build-release/out/old.whl").touch()
+        _, log = self.release("--no-cuda", "--step", "wheels", "--step", "lists", "--python", "py1", "--python", "py2")
+        self.assertEqual(re.findall(r"(?m)^wheel --python (\S+)", log), ["py1", "py2"])
+        self.assertFalse((self.root / "build-release/out/old.whl").exists())
 
     def test_what_fails_ends_it(self):
         self.write("test/project/packages", "exit 3\n")
@@ -189,6 +196,25 @@ class Release(unittest.TestCase):
         self.release("--no-cuda", "--trial")
 
 
+# A Python that makes environments with itself in them, builds a wheel by touching it, and runs no program.
+PYTHON = r"""#!/bin/sh
+set -e
+for last; do :; done
+case "$*" in
+  "-c "*) echo @TAG@ ;;
+  "-m venv "*)
+    mkdir -p "$last/bin"
+    ln -s "$0" "$last/bin/python"
+    printf '#!/bin/sh\n' >"$last/bin/pip"
+    printf '#!/bin/sh\nmkdir -p "$6"\ncp "$7" "$6"\n' >"$last/bin/auditwheel"
+    cp "$last/bin/pip" "$last/bin/oort"
+    chmod +x "$last"/bin/*
+    ;;
+  "-m build "*) touch "$5/@NAME@" ;;
+esac
+"""
+
+
 class Wheel(unittest.TestCase):
     TAG = f"manylinux_{promised_glibc().replace('.', '_')}_x86_64.whl"
 
@@ -226,6 +252,31 @@ class Wheel(unittest.TestCase):
         wheel, own = f"oort-1.2.3-cp312-abi3-{self.TAG}", "oort/_oort.abi3.so"
         self.assertIn("bytes, more than 15000000", self.check(wheel, own, size=15_000_000))
         self.assertEqual(self.check(wheel, own, size=15_000_000, options=["--cuda"]), "")
+
+    def build(self, root, tag, name):
+        """The wheels that are in the folder behind a run of tools/wheel, with a Python that writes one of this name."""
+        python = root / "python"
+        python.write_text(PYTHON.replace("@TAG@", tag).replace("@NAME@", name))
+        python.chmod(0o755)
+        command = [root / "tools/wheel", "--python", python, root / "wheels"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.splitlines()[-1], str(root / f"wheels/{name}"))
+        return {path.name for path in (root / "wheels").iterdir()}
+
+    def test_each_python_has_its_own(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            root = pathlib.Path(scratch)
+            (root / "tools").mkdir()
+            shutil.copy(TOOLS / "wheel", root / "tools/wheel")
+            (root / "tools/install-deps").write_text("#!/bin/sh\n")
+            (root / "tools/install-deps").chmod(0o755)
+            first, second = "oort-1.2.3-cp311-cp311-any.whl", "oort-1.2.3-cp312-abi3-any.whl"
+            self.assertEqual(self.build(root, "3.11", first), {first})
+            self.assertEqual(self.build(root, "3.12", second), {first, second})
+            newer = second.replace("1.2.3", "1.2.4")
+            self.assertEqual(self.build(root, "3.12", newer), {first, newer})
+            tools = {path.name for path in (root / "build-wheel").iterdir()}
+            self.assertEqual(tools, {"tools-3.11", "tools-3.12"})
 
     def test_it_brings_no_library(self):
         wheel = f"oort-1.2.3-cp312-abi3-{self.TAG}"
