@@ -35,7 +35,11 @@ double SamplingExpSum(const float* x, float* y, int64_t count, float max, float 
     for (int64_t i = begin; i < end; i += Vec::kWidth) {
       const int rest = static_cast<int>(end - i < Vec::kWidth ? end - i : Vec::kWidth);
       const Vec value = rest == Vec::kWidth ? Vec::Load(x + i) : Vec::LoadPartial(x + i, rest);
-      Vec e = Select(IsNan(value), Vec(0.0f), Exp((value - max) * scale));
+      const Vec exponent = (value - max) * scale;
+      // Below it, as where a form forbids a token, results are subnormal. They take a processor
+      // many times as long, and are lost beside the largest. NaN does not count, either.
+      const Mask counts = exponent > Vec(-87.0f);
+      const Vec e = Select(counts, Exp(Select(counts, exponent, Vec(0.0f))), Vec(0.0f));
       if (y) e.StorePartial(y + i, rest);
       if (rest < Vec::kWidth) {
         float lanes[Vec::kWidth];

@@ -2,6 +2,7 @@
 // Tiles of a few rows of x and of the weight. Only for byte_tile_kernels.h, behind a header
 // byte_tile_*.h, which defines
 //   kTileMostRows, kTileWidth  rows of x, and of the weight, at most
+//   HasTileOf(rows)            whether there are tiles of so many rows
 //   RowLanes<rows>             a number of each row, with Mul(v, row) and Fma(v, row, sum)
 //   PieceProducts<V>(…)        the products of a piece of k, not yet scaled
 #pragma once

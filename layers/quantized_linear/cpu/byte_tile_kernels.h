@@ -118,12 +118,10 @@ void MultiplyAll(const ByteTiles& tiles) {
   const auto run = [&](auto rows) {
     row = MultiplyRows<TileVariant<type, rows, piece, minimums, single, two_bytes>>(tiles, row);
   };
-  if constexpr (kTileMostRows == 8) run(std::integral_constant<int, 8>{});
-  run(std::integral_constant<int, 4>{});
-#if defined(OORT_ISA_neon)
-  run(std::integral_constant<int, 2>{});
-#endif
-  run(std::integral_constant<int, 1>{});
+  Unroll<kTileMostRows>([&](auto i) {
+    constexpr int kRows = kTileMostRows - i;
+    if constexpr (HasTileOf(kRows)) run(std::integral_constant<int, kRows>{});
+  });
 }
 
 /// Calls body(tag) with a bool as tag.value.

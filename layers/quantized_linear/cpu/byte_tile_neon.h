@@ -13,6 +13,8 @@
 namespace oort::OORT_ISA {
 
 inline constexpr int kTileMostRows = 8;
+/// Whether there are tiles of so many rows.
+constexpr bool HasTileOf(int rows) { return rows == 8 || rows == 4 || rows == 2 || rows == 1; }
 /// From so many rows on tiles are faster than GEMVs.
 inline constexpr int kTileFewestRows = 4;
 /// Whether bytes of all types of weights are multiplied alike.

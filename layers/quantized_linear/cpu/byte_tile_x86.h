@@ -24,6 +24,11 @@ inline constexpr int kTileMostRows = 8;
 using TileInt = __m256i;
 inline constexpr int kTileMostRows = 4;
 #endif
+/// Whether there are tiles of so many rows. What tiles of eight leave over is one tile: several
+/// would load the weights as often, and few rows wait for their own products.
+constexpr bool HasTileOf(int rows) {
+  return kTileMostRows == 8 || rows == kTileMostRows || rows == 1;
+}
 /// From so many rows on tiles are faster than GEMVs, which unpack weights in registers.
 inline constexpr int kTileFewestRows = kMostGemvRows + 1;
 

@@ -2,6 +2,7 @@
 #include "oort/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -191,10 +192,18 @@ std::span<const float> Sampler::State::Adjust(std::span<const float> logits,
     float& logit = adjusted[static_cast<size_t>(change.token)];
     logit = change.Of(logit);
   }
-  for (size_t word = 0; word < allowed.size(); ++word) {
-    if (allowed[word] == ~uint32_t{0}) continue;
-    for (size_t token = 32 * word; token < std::min(32 * word + 32, adjusted.size()); ++token) {
-      if ((allowed[word] >> (token % 32) & 1) == 0) adjusted[token] = -kInfinity;
+  // Most words of a mask have all bits, or none.
+  const size_t words = std::min(allowed.size(), (adjusted.size() + 31) / 32);
+  for (size_t word = 0; word < words; ++word) {
+    float* const logit = adjusted.data() + 32 * word;
+    const size_t count = std::min<size_t>(32, adjusted.size() - 32 * word);
+    if (allowed[word] == 0) {
+      std::fill_n(logit, count, -kInfinity);
+      continue;
+    }
+    for (uint32_t left = ~allowed[word]; left != 0; left &= left - 1) {
+      const auto bit = static_cast<size_t>(std::countr_zero(left));
+      if (bit < count) logit[bit] = -kInfinity;
     }
   }
   return adjusted;

@@ -115,7 +115,7 @@ void ForTileKernels(Body body) {
 TEST(ByteTiles, EveryFormatEqualsSumsInF64) {
   ForTileKernels([](Isa isa, const ByteTileKernels& kernels) {
     for (const StoredKind& kind : kStoredKinds) {
-      for (int64_t rows : {2, 3, 4, 7, 13, 21}) {
+      for (int64_t rows : {2, 3, 4, 7, 13, 14, 25}) {
         for (const bool two_bytes : {false, true}) {
           if (two_bytes && !kernels.two_bytes) continue;
           const int64_t k = ColumnsOf(kind, rows % 2 == 0 ? 1 : 300);
@@ -127,6 +127,28 @@ TEST(ByteTiles, EveryFormatEqualsSumsInF64) {
           for (size_t i = 5; i < x.size(); i += static_cast<size_t>(3 * k + 40)) x[i] *= 30;
           TileCase(isa, stored, kind.scales, std::move(x), two_bytes).Check(kernels, 3e-6);
         }
+      }
+    }
+  });
+}
+
+/// The bits of a row do not depend on the rows beside it, and so not on the tile that it is in.
+TEST(ByteTiles, RowsHaveTheBitsThatTheyHaveAlone) {
+  ForTileKernels([](Isa isa, const ByteTileKernels& kernels) {
+    for (const WeightFormat format : {WeightFormat::kQ8_0, WeightFormat::kQ4_1}) {
+      constexpr int64_t kColumns = 288, kMostRows = 17;
+      const StoredMatrix stored = RandomStored({format, 0, false, 32}, 16, kColumns, 3);
+      std::vector<float> x = QuantizedNumbers(7).Many(kMostRows * kColumns);
+      for (size_t i = 5; i < x.size(); i += size_t{3 * kColumns + 40}) x[i] *= 30;
+      const auto rows_of = [&](int64_t begin, int64_t end) {
+        std::vector<float> some(x.begin() + begin * kColumns, x.begin() + end * kColumns);
+        return TileCase(isa, stored, ScaleStorage::kStored, std::move(some), false).Run(kernels, 0);
+      };
+      std::vector<float> alone;
+      for (int64_t rows = 1; rows <= kMostRows; ++rows) {
+        const std::vector<float> last = rows_of(rows - 1, rows);
+        alone.insert(alone.end(), last.begin(), last.end());
+        EXPECT_EQ(rows_of(0, rows), alone) << Name(format) << ", rows " << rows;
       }
     }
   });
