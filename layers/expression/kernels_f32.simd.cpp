@@ -24,6 +24,23 @@ template <typename Op>
   MapVec(x + i, y + i, count - i, op);
 }
 
+/// x[i] * NormalCdf(x[i]), as formulas::Gelu, of several vectors in step.
+void MapGelu(const void* const* args, void* out, int64_t count) {
+  const float* x = static_cast<const float*>(args[0]);
+  float* y = static_cast<float*>(out);
+  int64_t i = 0;
+  for (; i + kTurn * Vec::kWidth <= count; i += kTurn * Vec::kWidth) {
+    Vec cdf[kTurn];
+    Unroll<kTurn>([&](auto v) { cdf[v] = Vec::Load(x + i + v * Vec::kWidth); });
+    NormalCdfs(cdf);
+    Unroll<kTurn>([&](auto v) {
+      const int64_t at = i + v * Vec::kWidth;
+      (Vec::Load(x + at) * cdf[v]).Store(y + at);
+    });
+  }
+  MapVec(x + i, y + i, count - i, [](Vec v) { return formulas::Gelu(v); });
+}
+
 /// Lambdas without captures are stateless types, so a kernel can be made from the type alone.
 template <typename Op>
 void Map1(const void* const* args, void* out, int64_t count) {
@@ -100,6 +117,7 @@ constexpr ExpressionKernels MakeTable() {
 #undef OORT_VECTOR_Formula
 #undef OORT_VECTOR_F16
 #undef OORT_FORMULA
+  set(Function::kGelu, &MapGelu);
   return table;
 }
 
