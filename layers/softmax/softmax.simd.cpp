@@ -23,8 +23,8 @@ float RowMax(const float* x, int64_t count, float sign) {
   return ReduceMax(Max(Max(max[0], max[1]), Max(max[2], max[3])));
 }
 
-/// exp(x) for x <= 0 with fewer steps than Exp, where a sum is all that is wanted: below x = -87.7 it
-/// is 0, which no sum notices that has the 1 of the largest element in it.
+/// exp(x) for x <= 0 with fewer steps than Exp, where a sum is all that is wanted: below x = -87.7
+/// it is 0, which no sum notices that has the 1 of the largest element in it.
 Vec ExpForSum(Vec x) {
   // The least gives 2^-127, whose bits are 0. The order keeps NaN.
   const Vec t = FastMax(-88.0f, x);
