@@ -21,6 +21,8 @@ struct Code {
     Opcode opcode;
     std::array<int, 3> args;  ///< slots; -1 where there is none
     int target;
+    /// Kernels that take an argument as one element that stands for all; null where there is none.
+    std::array<Kernel, 3> repeated{};
   };
   struct OperandSlot {
     int slot;

@@ -88,7 +88,7 @@ class Compiler {
 
   void PlaceInstruction(int node) {
     const DagNode& n = dag_[node];
-    Code::Instruction instruction{n.kernel, n.opcode, {-1, -1, -1}, 0};
+    Code::Instruction instruction{n.kernel, n.opcode, {-1, -1, -1}, 0, {}};
     for (size_t i = 0; i < n.args.size(); ++i) {
       if (n.args[i] >= 0) instruction.args[i] = slot_[At(n.args[i])];
     }
@@ -101,6 +101,9 @@ class Compiler {
       free_.pop_back();
     }
     instruction.target = slot_[At(node)];
+    for (size_t i = 0; i < instruction.repeated.size() && n.opcode.kind == Opcode::kCall; ++i) {
+      instruction.repeated[i] = FindRepeatedKernel(n.opcode.function, i, n.opcode.from, dag_.isa());
+    }
     code_.instructions.push_back(instruction);
     if (n.arithmetic) ++code_.arithmetic;
     for (int arg : n.args) {
@@ -124,7 +127,7 @@ class Compiler {
                   "no arithmetic on dtype " + std::string(Name(root.dtype)));
     }
     const Opcode opcode{Opcode::kConvert, {}, held, root.dtype};
-    code_.instructions.push_back({store, opcode, {slot_[At(root_)], -1, -1}, 0});
+    code_.instructions.push_back({store, opcode, {slot_[At(root_)], -1, -1}, 0, {}});
   }
 
   /// Operands that are widened, a function of them, and its result rounded and narrowed: where the
@@ -152,6 +155,7 @@ class Compiler {
     auto halves = std::make_shared<Code>();
     Code::Instruction only = *call;
     only.kernel = kernel;
+    only.repeated = {};
     only.opcode.from = only.opcode.to = DType::kF16;
     only.target = 0;
     for (int& arg : only.args) {

@@ -108,6 +108,11 @@ Kernel FindKernel(Function function, DType dtype, Isa isa) {
   }
 }
 
+Kernel FindRepeatedKernel(Function function, size_t which, DType dtype, Isa isa) {
+  if (dtype != DType::kF32 || which > 1) return nullptr;
+  return ExpressionKernelsFor(isa).repeated[which][static_cast<size_t>(function)];
+}
+
 namespace {
 
 /// Null unless the processor converts f16 in vectors.

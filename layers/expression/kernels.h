@@ -42,9 +42,14 @@ Kernel FindRounding(DType half);
 template <typename T>
 Kernel GenericKernel(Function function);
 
+/// The same where args[which] is one element that stands for all; null where there is none.
+Kernel FindRepeatedKernel(Function function, size_t which, DType dtype, Isa isa);
+
 /// f32 with vector instructions; null where the portable code serves.
 struct ExpressionKernels {
   std::array<Kernel, kFunctionCount> functions{};
+  /// The same where the first or the second of two arguments is one element that stands for all.
+  std::array<std::array<Kernel, kFunctionCount>, 2> repeated{};
 };
 
 /// Functions of f16 in f16, whose results are those in f32 rounded; null where they would not be.

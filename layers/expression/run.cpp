@@ -44,11 +44,18 @@ class Access {
   const std::byte* base() const { return base_; }
   size_t item() const { return item_; }
 
+  /// Elements where they lie, or one element that stands for all of them.
+  struct Elements {
+    const std::byte* first;
+    bool repeated;
+  };
+
   /// The elements for output elements [begin, begin + count): where they lie, or copied to
-  /// `block`. `filled` remembers a value that the whole of `block` already holds.
-  const std::byte* Get(int64_t begin, int64_t count, std::byte* block,
-                       const std::byte** filled) const {
-    if (direct_) return base_ + Bytes(begin);
+  /// `block`. `filled` remembers a value that the whole of `block` already holds. One element that
+  /// stands for all is given as such `if_repeated`.
+  Elements Get(int64_t begin, int64_t count, std::byte* block, const std::byte** filled,
+               bool if_repeated) const {
+    if (direct_) return {base_ + Bytes(begin), false};
     std::array<int64_t, Shape::kMaxRank> index{};
     int64_t source = 0, rest = begin;
     for (int axis = rank_ - 1; axis >= 0; --axis) {
@@ -59,14 +66,15 @@ class Access {
     const size_t last = At(rank_ - 1);
     if (extents_[last] - index[last] >= count && strides_[last] <= 1) {
       const std::byte* from = base_ + Bytes(source);
-      if (strides_[last] == 1) return from;
+      if (strides_[last] == 1) return {from, false};
+      if (if_repeated) return {from, true};
       if (*filled != from) Fill(block, from, item_, count);  // later blocks are no longer
       *filled = from;
-      return block;
+      return {block, false};
     }
     *filled = nullptr;
     CopyRuns(index, source, count, block);
-    return block;
+    return {block, false};
   }
 
  private:
@@ -138,6 +146,8 @@ class Pass {
         block_(block),
         slots_(static_cast<size_t>(code.slots)),
         blocks_(slots_.size()),
+        may_repeat_(slots_.size()),
+        repeated_(slots_.size()),
         filled_(accesses.size()) {
     SmallVector<bool, 16> outside(slots_.size());  // of the memory of this pass
     outside[0] = true;
@@ -157,6 +167,10 @@ class Pass {
       memory += slot_bytes;
     }
     std::copy(slots_.begin(), slots_.end(), blocks_.begin());
+    for (size_t i = 0; i < accesses.size(); ++i) {
+      const int slot = code.operands[i].slot;
+      may_repeat_[At(slot)] = !accesses[i].direct() && !accesses[i].single() && MayRepeat(slot);
+    }
   }
 
   void Run(int64_t begin, int64_t end) {
@@ -179,17 +193,39 @@ class Pass {
     for (size_t i = 0; i < accesses_.size(); ++i) {
       if (accesses_[i].single()) continue;
       const size_t slot = At(code_.operands[i].slot);
+      const Access::Elements elements =
+          accesses_[i].Get(begin, count, slots_[slot], &filled_[i], may_repeat_[slot]);
       // Operands are only read; the slots of the others are written.
-      blocks_[slot] =
-          const_cast<std::byte*>(accesses_[i].Get(begin, count, slots_[slot], &filled_[i]));
+      blocks_[slot] = const_cast<std::byte*>(elements.first);
+      repeated_[slot] = elements.repeated;
     }
     for (const Code::Instruction& instruction : code_.instructions) {
+      Kernel kernel = instruction.kernel;
       std::array<const void*, 3> args;
       for (size_t i = 0; i < args.size(); ++i) {
-        args[i] = instruction.args[i] < 0 ? nullptr : blocks_[At(instruction.args[i])];
+        args[i] = nullptr;
+        if (instruction.args[i] < 0) continue;
+        args[i] = blocks_[At(instruction.args[i])];
+        if (repeated_[At(instruction.args[i])]) kernel = instruction.repeated[i];
       }
-      instruction.kernel(args.data(), blocks_[At(instruction.target)], count);
+      kernel(args.data(), blocks_[At(instruction.target)], count);
     }
+  }
+
+  /// Whether all instructions that read the slot can take one element for all of it: none of them
+  /// reads another one that way.
+  bool MayRepeat(int slot) const {
+    const auto can = [&](const Code::Instruction& instruction) {
+      for (size_t i = 0; i < instruction.args.size(); ++i) {
+        const int arg = instruction.args[i];
+        if (arg != slot) continue;
+        if (instruction.repeated[i] == nullptr) return false;
+        const int other = instruction.args[1 - i];  // such instructions have two arguments
+        if (other == slot || may_repeat_[At(other)]) return false;
+      }
+      return true;
+    };
+    return std::all_of(code_.instructions.begin(), code_.instructions.end(), can);
   }
 
   const Code& code_;
@@ -198,6 +234,8 @@ class Pass {
   int64_t block_;
   SmallVector<std::byte*, 16> slots_;   // memory of each slot
   SmallVector<std::byte*, 16> blocks_;  // where its elements are for the current block
+  SmallVector<bool, 16> may_repeat_;    // by one element for the whole block
+  SmallVector<bool, 16> repeated_;      // in the current block
   SmallVector<const std::byte*, 8> filled_;
   std::shared_ptr<Buffer> heap_;
   alignas(64) std::byte stack_[kStackBytes];

@@ -77,14 +77,20 @@ struct GatherRows {
 template <size_t kItem>
 void GatherRow(const GatherRows& rows, int64_t base, const int64_t* ids, const std::byte* x,
                std::byte* to) {
+  constexpr int64_t kSize = kItem;
   // Locals: for all the compiler knows, bytes written through `to` could be those of `rows`.
   const int64_t length = rows.length, extent = rows.extent;
-  const int64_t stride = rows.stride * int64_t{kItem}, step = rows.step * int64_t{kItem};
-  const std::byte* from = x + base * int64_t{kItem};
-  for (int64_t k = 0; k < length; ++k) {
-    CheckIndex(ids[k], extent);
-    std::memcpy(to + k * int64_t{kItem}, from + ids[k] * stride + k * step, kItem);
-  }
+  const int64_t stride = rows.stride * kSize, step = rows.step * kSize;
+  const std::byte* from = x + base * kSize;
+  const auto copy = [&](auto offset) {
+    for (int64_t k = 0; k < length; ++k) {
+      const int64_t id = ids[k];
+      CheckIndex(id, extent);
+      std::memcpy(to + k * kSize, from + offset(id, k), kItem);
+    }
+  };
+  if (stride == kSize && step == 0) return copy([](int64_t id, int64_t) { return id * kSize; });
+  copy([stride, step](int64_t id, int64_t k) { return id * stride + k * step; });
 }
 
 /// Indexed axes side by side keep their place in the result; otherwise they come first. Gives

@@ -46,9 +46,9 @@ void GatherElements(const Context& context, const Tensor& x, const Tensor& index
 /// The elements of an integer tensor as i64.
 std::vector<int64_t> ReadIndices(const Tensor& tensor);
 [[noreturn]] void ThrowIndex(int64_t index, int64_t extent);
-/// Throws unless 0 <= index < extent.
+/// Throws unless 0 <= index < extent: a negative index is a large one without its sign.
 inline void CheckIndex(int64_t index, int64_t extent) {
-  if (index < 0 || index >= extent) ThrowIndex(index, extent);
+  if (static_cast<uint64_t>(index) >= static_cast<uint64_t>(extent)) ThrowIndex(index, extent);
 }
 
 /// result = x[plan], dense, for elements of `item` bytes.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/checked.h"
+#include "core/small_vector.h"
 #include "layers/shape/scalar_bytes.h"
 #include "layers/shape/strided_copy.h"
 
@@ -56,11 +57,13 @@ struct PadAxis {
 class RowPadder {
  public:
   RowPadder(const PadAxis& axis, int64_t block, std::span<const std::byte> item)
-      : axis_(axis), block_(block), item_(item) {}
+      : axis_(axis),
+        block_(block),
+        block_items_(block / static_cast<int64_t>(item.size())),
+        item_(item) {}
 
   void Constant(std::byte* target, int64_t blocks) const {
-    const int64_t item = static_cast<int64_t>(item_.size());
-    FillItems(target, item_.data(), item_.size(), blocks * (block_ / item));
+    FillItems(target, item_.data(), item_.size(), blocks * block_items_);
   }
 
   void Row(const std::byte* source, std::byte* target) const {
@@ -102,21 +105,43 @@ class RowPadder {
 
   const PadAxis& axis_;
   int64_t block_;
+  int64_t block_items_;
   std::span<const std::byte> item_;
 };
 
-/// The row of the input behind row `row` of the output, or kConstantPosition.
-int64_t SourceRow(std::span<const PadAxis> axes, int64_t row) {
-  int64_t source = 0, scale = 1;
-  for (size_t i = axes.size(); i-- > 0;) {
-    const int64_t position = axes[i].positions[static_cast<size_t>(row % axes[i].output_extent)];
-    if (position == kConstantPosition) return kConstantPosition;
-    row /= axes[i].output_extent;
-    source += position * scale;
-    scale *= axes[i].input_extent;
+/// Walks the rows of the output, one after another: only the first one takes divisions, each of
+/// which costs as much as a short row.
+class RowWalk {
+ public:
+  RowWalk(std::span<const PadAxis> axes, int64_t row) : axes_(axes), at_(axes.size()) {
+    for (size_t i = axes.size(); i-- > 0;) {
+      at_[i] = row % axes[i].output_extent;
+      row /= axes[i].output_extent;
+    }
   }
-  return source;
-}
+
+  /// The row of the input behind this one, or kConstantPosition.
+  int64_t Source() const {
+    int64_t source = 0;
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      const int64_t position = axes_[i].positions[static_cast<size_t>(at_[i])];
+      if (position == kConstantPosition) return kConstantPosition;
+      source = source * axes_[i].input_extent + position;
+    }
+    return source;
+  }
+
+  void Next() {
+    for (size_t i = axes_.size(); i-- > 0;) {
+      if (++at_[i] < axes_[i].output_extent) return;
+      at_[i] = 0;
+    }
+  }
+
+ private:
+  std::span<const PadAxis> axes_;
+  SmallVector<int64_t, Shape::kMaxRank> at_;  // the row along each axis
+};
 
 /// Positions [begin, begin + length) of a padded axis come from positions of the input `step`
 /// apart.
@@ -269,8 +294,9 @@ void PadCopy(const Context& context, const Tensor& input, const Padding& padding
   const int64_t input_row = inner.input_extent * block, output_row = inner.output_extent * block;
   const int64_t rows = static_cast<int64_t>(output.bytes()) / output_row;
   context.ParallelFor(rows, 64 * 1024 / output_row + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t from = SourceRow(outer, row);
+    RowWalk walk(outer, begin);
+    for (int64_t row = begin; row < end; ++row, walk.Next()) {
+      const int64_t from = walk.Source();
       if (from == kConstantPosition) {
         padder.ConstantRow(target + row * output_row);
       } else {

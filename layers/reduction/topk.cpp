@@ -29,23 +29,56 @@ void Select(std::vector<IndexedKey<Key>>& all, int64_t k, bool largest, bool sor
   if (sorted) std::sort(all.begin(), all.begin() + k - 1, before);
 }
 
+/// Elements along an axis.
+template <typename T>
+struct Line {
+  using Key = SortKey<T>;
+  Key operator[](int64_t j) const { return static_cast<Key>(first[j * step]); }
+
+  const T* first;
+  int64_t step;
+};
+
+/// Where from `begin` on an element may come before `worst`, in whole runs; `end` where none does.
+/// Nearly all runs have none, and compilers hold a run against a number by vectors.
+template <bool kLargest, typename T>
+int64_t SkipWorse(const Line<T>& line, int64_t begin, int64_t end, SortKey<T> worst) {
+  constexpr int64_t kRun = 32;
+  if (line.step != 1) return begin;
+  for (; begin + kRun <= end; begin += kRun) {
+    int better = 0;
+    for (int64_t j = begin; j < begin + kRun; ++j) {
+      const auto key = static_cast<SortKey<T>>(line.first[j]);
+      // NaN, which no number comes before, is never worse.
+      better |= kLargest ? !(key <= worst) : !(key >= worst);
+    }
+    if (better != 0) break;
+  }
+  return begin;
+}
+
 /// What std::partial_sort would bring to the front, step by step: a heap of the best k, and each
-/// element that is better than the worst of them takes its place. `element(j)` reads one.
-template <bool kLargest, typename Key, typename Read>
-void SortPart(std::vector<IndexedKey<Key>>& heap, int64_t k, int64_t extent, const Read& element) {
+/// element that is better than the worst of them takes its place.
+template <bool kLargest, typename T, typename Key = SortKey<T>>
+void SortPart(std::vector<IndexedKey<Key>>& heap, int64_t k, int64_t extent, const Line<T>& line) {
   const auto before = [](const IndexedKey<Key>& a, const IndexedKey<Key>& b) {
     return Before(a.value, b.value, kLargest);
   };
-  for (int64_t j = 0; j < k; ++j) heap[static_cast<size_t>(j)] = {element(j), j};
+  for (int64_t j = 0; j < k; ++j) heap[static_cast<size_t>(j)] = {line[j], j};
   const auto end = heap.begin() + k;
   std::make_heap(heap.begin(), end, before);
   Key worst = heap.front().value;
-  for (int64_t j = k; j < extent; ++j) {
-    const Key value = element(j);
-    if (!Before(value, worst, kLargest)) continue;
-    heap[static_cast<size_t>(k)] = {value, j};
-    std::pop_heap(heap.begin(), end + 1, before);
-    worst = heap.front().value;
+  constexpr int64_t kPiece = 32;
+  for (int64_t begin = k; begin < extent;) {
+    begin = SkipWorse<kLargest>(line, begin, extent, worst);
+    const int64_t stop = std::min(begin + kPiece, extent);
+    for (; begin < stop; ++begin) {
+      const Key value = line[begin];
+      if (!Before(value, worst, kLargest)) continue;
+      heap[static_cast<size_t>(k)] = {value, begin};
+      std::pop_heap(heap.begin(), end + 1, before);
+      worst = heap.front().value;
+    }
   }
   std::sort_heap(heap.begin(), end, before);
 }
@@ -100,14 +133,13 @@ class TopK : public Layer {
         using Candidates = std::vector<IndexedKey<SortKey<T>>>;
         const auto run = [&](int64_t i, Candidates& all) {
           const int64_t outer = i / inner, column = i % inner;
-          const T* line = in + outer * extent * inner + column;
-          const auto element = [&](int64_t j) { return static_cast<SortKey<T>>(line[j * inner]); };
+          const Line<T> line{in + outer * extent * inner + column, inner};
           if (part && largest_) {
-            SortPart<true>(all, k, extent, element);
+            SortPart<true>(all, k, extent, line);
           } else if (part) {
-            SortPart<false>(all, k, extent, element);
+            SortPart<false>(all, k, extent, line);
           } else {
-            for (int64_t j = 0; j < extent; ++j) all[static_cast<size_t>(j)] = {element(j), j};
+            for (int64_t j = 0; j < extent; ++j) all[static_cast<size_t>(j)] = {line[j], j};
             Select(all, k, largest_, sorted_);
           }
           for (int64_t j = 0; j < k; ++j) {

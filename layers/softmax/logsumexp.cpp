@@ -20,23 +20,20 @@ struct LogSumExpOp : ElementOp<LogSumExpOp<T>> {
 
   explicit LogSumExpOp(const SoftmaxKernels& table) : kernels(table) {}
   State Start() const { return {}; }
-  void Between(State& state, int) const {
-    // An infinite maximum is not subtracted, because inf - inf is NaN; the exponentials give the
-    // right result without it.
-    if (std::isinf(state.max)) state.max = 0;
-  }
   void Step(State& state, T element, int64_t, int pass) const {
     const double value = ConvertElement<double>(element);
     if (pass == 0) {
       if (value > state.max || value != value) state.max = value;
-    } else {
+    } else if (!std::isinf(state.max)) {
       state.sum += std::exp(value - state.max);
     }
   }
   void Run(State& state, const T* x, int64_t count, int64_t index, int pass) const {
     if constexpr (std::is_same_v<T, float>) {
       if (pass == 1) {
-        state.sum += kernels.sum_exp(x, count, static_cast<float>(state.max));
+        if (!std::isinf(state.max)) {
+          state.sum += kernels.sum_exp(x, count, static_cast<float>(state.max));
+        }
         return;
       }
       const auto max = static_cast<double>(kernels.row_max(x, count, 1));
@@ -44,6 +41,10 @@ struct LogSumExpOp : ElementOp<LogSumExpOp<T>> {
     } else {
       ElementOp<LogSumExpOp<T>>::Run(state, x, count, index, pass);
     }
+  }
+  /// An infinite maximum is the result: it cannot be subtracted, because inf - inf is NaN.
+  static double Result(const State& state) {
+    return std::isinf(state.max) ? state.max : std::log(state.sum) + state.max;
   }
 };
 
@@ -69,7 +70,7 @@ class LogSumExp : public PerElementLayer<3> {
         T* y = output.data<T>();
         Reduce(context, plan, x.data<T>(), Op(kernels_),
                [&](int64_t i, const typename Op::State& state) {
-                 y[i] = ConvertElement<T>(std::log(state.sum) + state.max);
+                 y[i] = ConvertElement<T>(Op::Result(state));
                });
       }
     });

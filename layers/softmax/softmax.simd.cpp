@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "cpu/unroll.h"
 #include "cpu/vec.h"
 #include "cpu/vec_math.h"
 #include "layers/softmax/softmax_kernels.h"
@@ -11,32 +12,54 @@ constexpr int64_t kRun = 1024;  // elements that are summed in f32; the runs are
 
 /// The maximum of sign * x; NaN wins, and turns the whole row into NaN as in torch.
 float RowMax(const float* x, int64_t count, float sign) {
-  Vec a(kLowest), b(kLowest);
+  constexpr int kTurn = 4;
+  Vec max[kTurn] = {kLowest, kLowest, kLowest, kLowest};
   int64_t i = 0;
-  for (; i + 2 * Vec::kWidth <= count; i += 2 * Vec::kWidth) {
-    a = Max(a, Vec::Load(x + i) * sign);
-    b = Max(b, Vec::Load(x + i + Vec::kWidth) * sign);
+  for (; i + kTurn * Vec::kWidth <= count; i += kTurn * Vec::kWidth) {
+    Unroll<kTurn>([&](auto v) { max[v] = Max(max[v], Vec::Load(x + i + v * Vec::kWidth) * sign); });
   }
-  for (; i < count; ++i) a = Max(a, Vec(x[i] * sign));
-  return ReduceMax(Max(a, b));
+  for (; i + Vec::kWidth <= count; i += Vec::kWidth) max[0] = Max(max[0], Vec::Load(x + i) * sign);
+  for (; i < count; ++i) max[1] = Max(max[1], Vec(x[i] * sign));
+  return ReduceMax(Max(Max(max[0], max[1]), Max(max[2], max[3])));
 }
 
-/// Sum of exp(sign * x - max), which goes to y unless y is null.
+/// exp(x) for x <= 0 with fewer steps than Exp, where a sum is all that is wanted: below x = -87.7
+/// it is 0, which no sum notices that has the 1 of the largest element in it.
+Vec ExpForSum(Vec x) {
+  // The least gives 2^-127, whose bits are 0. The order keeps NaN.
+  const Vec t = FastMax(-88.0f, x);
+  const Vec magic = 12582912.0f + 127.0f;
+  const Vec shifted = Fma(t, 1.44269504f, magic);
+  const Vec n = shifted - magic;
+  const Vec r = Fnma(n, -0.00021219444f, Fnma(n, 0.693359375f, t));
+  const Vec scale = FromBits(ShiftLeft<23>(Bits(shifted)));
+  // ExpNearZero(r) - 1, by pairs.
+  const Vec r2 = r * r;
+  const Vec low = Fma(r, 0.166665152f, 0.49999994f);
+  const Vec high = Fma(r2, 0.00138131448f, Fma(r, 0.00836941879f, 0.041668456f));
+  return Fma(Fma(r2, Fma(high, r2, low), r), scale, scale);
+}
+
+/// Sum of exp(sign * x - max), which goes to y if it is stored.
 template <bool kStore>
 double SumOfExp(const float* x, float* y, int64_t count, float sign, float max) {
+  const auto exponential = [=](Vec v) {
+    const Vec shifted = Fma(v, Vec(sign), Vec(-max));
+    return kStore ? Exp(shifted) : ExpForSum(shifted);
+  };
   double total = 0;
   for (int64_t begin = 0; begin < count; begin += kRun) {
     const int64_t end = begin + kRun < count ? begin + kRun : count;
     Vec sum(0.0f);
     int64_t i = begin;
     for (; i + Vec::kWidth <= end; i += Vec::kWidth) {
-      const Vec e = Exp(Fma(Vec::Load(x + i), Vec(sign), Vec(-max)));
+      const Vec e = exponential(Vec::Load(x + i));
       if constexpr (kStore) e.Store(y + i);
       sum = sum + e;
     }
     if (i < end) {
       const int lanes = static_cast<int>(end - i);
-      const Vec e = Exp(Fma(Vec::LoadPartial(x + i, lanes), Vec(sign), Vec(-max)));
+      const Vec e = exponential(Vec::LoadPartial(x + i, lanes));
       float rest[Vec::kWidth] = {};
       e.StorePartial(rest, lanes);
       if constexpr (kStore) e.StorePartial(y + i, lanes);

@@ -16,7 +16,7 @@ struct SoftmaxBlock {
 struct SoftmaxKernels {
   /// The largest of sign * x, or NaN where there is one.
   float (*row_max)(const float* x, int64_t count, float sign);
-  /// The sum of exp(x - max).
+  /// The sum of exp(x - max), where no x is above max, which is finite or NaN.
   double (*sum_exp)(const float* x, int64_t count, float max);
   void (*softmax_row)(const float* x, float* y, int64_t count, float sign);
   void (*log_softmax_row)(const float* x, float* y, int64_t count, float sign);

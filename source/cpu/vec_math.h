@@ -7,6 +7,7 @@
 // Polynomials are minimax fits of this project; nothing relies on multiply-add being fused.
 #pragma once
 
+#include "cpu/unroll.h"
 #include "cpu/vec.h"
 
 namespace oort::OORT_ISA {
@@ -193,24 +194,39 @@ inline Vec Erf(Vec x) {
 }
 
 /// Half of erfc(-x / sqrt(2)), the normal distribution: to 3 units for x > -1, to 1e-4 of it down
-/// to x = -4; from -14 on it is 0.
-inline Vec NormalCdf(Vec x) {
-  const Vec a = FastMin(14.0f, Abs(x));
+/// to x = -4; from -14 on it is 0. Of several vectors in step: the formula is a long chain of
+/// steps that wait for each other, and processors do not look far enough ahead to begin the next.
+template <int count>
+[[gnu::always_inline]] inline void NormalCdfs(Vec (&x)[count]) {
+  Vec a[count], q[count], e[count];
+  Unroll<count>([&](auto i) { a[i] = FastMin(14.0f, Abs(x[i])); });
   // log(erfc(a / sqrt(2))), because few digits of exp of it are needed.
-  Vec q = Fma(a, -1.23788379e-06f, 1.86450725e-05f);
-  q = Fma(q, a, -8.82133827e-05f);
-  q = Fma(q, a, -0.000193000669f);
-  q = Fma(q, a, 0.00502351066f);
-  q = Fma(q, a, -0.0364755467f);
-  q = Fma(q, a, -0.318269789f);
-  q = Fma(q, a, -0.797888875f);
-  q = FastMax(-87.3f, Fma(q, a, 7.25509324e-08f));
+  Unroll<count>([&](auto i) { q[i] = Fma(a[i], -1.23788379e-06f, 1.86450725e-05f); });
+  const auto step = [&](float coefficient) {
+    Unroll<count>([&](auto i) { q[i] = Fma(q[i], a[i], coefficient); });
+  };
+  step(-8.82133827e-05f);
+  step(-0.000193000669f);
+  step(0.00502351066f);
+  step(-0.0364755467f);
+  step(-0.318269789f);
+  step(-0.797888875f);
+  step(7.25509324e-08f);
+  Unroll<count>([&](auto i) { q[i] = FastMax(-87.3f, q[i]); });
   // As in Sigmoid: half of 2^n, which for the least q is 0.
   const Vec magic = 12582912.0f + 126.0f;
-  const Vec shifted = Fma(q, 1.44269504f, magic);
-  const Vec tail =
-      ExpNearZero(Fnma(shifted - magic, 0.693147181f, q)) * FromBits(ShiftLeft<23>(Bits(shifted)));
-  return Select(x < 0.0f, tail, 1.0f - tail);
+  Unroll<count>([&](auto i) { a[i] = Fma(q[i], 1.44269504f, magic); });
+  Unroll<count>([&](auto i) { e[i] = Fnma(a[i] - magic, 0.693147181f, q[i]); });
+  Unroll<count>([&](auto i) {
+    const Vec tail = ExpNearZero(e[i]) * FromBits(ShiftLeft<23>(Bits(a[i])));
+    x[i] = Select(x[i] < 0.0f, tail, 1.0f - tail);
+  });
+}
+
+inline Vec NormalCdf(Vec x) {
+  Vec one[1] = {x};
+  NormalCdfs(one);
+  return one[0];
 }
 
 /// x = quadrant pi/2 + r with |r| <= pi/4, for |x| <= kTrigLimit (Cody and Waite 1980).

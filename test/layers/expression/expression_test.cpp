@@ -2,6 +2,8 @@
 // pnnx.Expression as a layer: broadcasting, blocks, lists, sizes, memory, errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "layers/elementwise/elementwise_reference.h"
 #include "layers/expression/engine.h"
 
@@ -51,6 +53,51 @@ TEST(ExpressionLayer, BroadcastsAcrossBlocks) {
   ExpectDifferenceBothWays({2, 900, 3}, {900, 1});
   ExpectDifferenceBothWays({2, 900, 3}, {2, 1, 3});
   ExpectDifferenceBothWays({5000}, {});
+}
+
+/// @0 has all elements, @1 and @2 one for each row, which kernels take as such where they can.
+TEST(ExpressionLayer, OneElementStandsForARow) {
+  struct Case {
+    const char* text;
+    float (*of)(float a, float b, float c);
+  };
+  // clang-format off: one expression a line
+  const Case cases[] = {
+      {"add(@1,@0)", [](float a, float b, float) { return b + a; }},
+      {"mul(@0,@1)", [](float a, float b, float) { return a * b; }},
+      {"div(@1,@0)", [](float a, float b, float) { return b / a; }},
+      {"div(@0,@1)", [](float a, float b, float) { return a / b; }},
+      {"maximum(@1,@0)", [](float a, float b, float) { return std::max(a, b); }},
+      {"minimum(@0,@1)", [](float a, float b, float) { return std::min(a, b); }},
+      {"div(sub(@0,@1),@2)", [](float a, float b, float c) { return (a - b) / c; }},
+      {"sub(@1,mul(@0,@1))", [](float a, float b, float) { return b - a * b; }},
+      // Two of them meet, one meets itself, and one goes where a block is needed.
+      {"add(@0,mul(@1,@2))", [](float a, float b, float c) { return a + b * c; }},
+      {"mul(@0,mul(@1,@1))", [](float a, float b, float) { return a * (b * b); }},
+      {"mul(add(@0,@1),neg(@1))", [](float a, float b, float) { return (a + b) * -b; }},
+      {"sub(sub(@0,@1),sub(@2,@1))", [](float a, float b, float c) { return a - b - (c - b); }},
+  };
+  // clang-format on
+  const Tensor b = Tensor::From<float>({1, 2, 0.5f, -1, 3}, {5, 1});
+  const Tensor c = Tensor::From<float>({2, -3, 4, 1, 0.25f}, {5, 1});
+  for (const int64_t length : {1, 7, 64, 1030, 2100}) {
+    Tensor a(DType::kF32, {5, length});
+    for (int64_t i = 0; i < a.elements(); ++i) {
+      a.data<float>()[i] = static_cast<float>(i % 97 + 1);
+    }
+    for (const Case& one : cases) {
+      SCOPED_TRACE(one.text + (" " + std::to_string(length)));
+      Tensor expected(DType::kF32, a.shape());
+      for (int64_t i = 0; i < a.elements(); ++i) {
+        expected.data<float>()[i] =
+            one.of(a.data<float>()[i], b.data<float>()[i / length], c.data<float>()[i / length]);
+      }
+      OperatorCase expression = Expression(one.text);
+      expression.Input(a).Input(b);
+      if (std::string_view(one.text).find("@2") != std::string_view::npos) expression.Input(c);
+      expression.ExpectOutputs({expected});
+    }
+  }
 }
 
 TEST(ExpressionLayer, BroadcastsEveryItemSize) {

@@ -54,6 +54,14 @@ TEST(Gather, ChecksIndicesWhenItRuns) {
       .ExpectError(ErrorCode::kInvalidArgument, "index -1 is out of range");
   gather(Tensor::From<int64_t>({0, INT64_MIN}, {1, 2}))
       .ExpectError(ErrorCode::kInvalidArgument, "out of range");
+  for (const int64_t wrong : {int64_t{2}, int64_t{-1}, INT64_MIN, INT64_MAX}) {
+    OperatorCase("torch.gather")
+        .Param("dim", "1")
+        .Input(x, "input")
+        .Input(Tensor::From<int64_t>({0, 1, 1, wrong}, {1, 4}), "index")
+        .ExpectError(ErrorCode::kInvalidArgument,
+                     "index " + std::to_string(wrong) + " is out of range for an axis of 2");
+  }
   gather(Tensor::From<int64_t>({0, 0, 0}, {1, 3}))
       .ExpectError(ErrorCode::kInvalidArgument, "an index (1,3) does not fit shape (3,2)");
   gather(Tensor::From<int64_t>({0}, {1})).ExpectError(ErrorCode::kInvalidArgument, "does not fit");

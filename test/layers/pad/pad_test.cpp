@@ -95,6 +95,11 @@ TEST(Pad, WorksOnEdgeSizes) {
   }
   const Tensor large = RandomTensor(DType::kF32, {3, 120, 500});
   Pad(large, {1, 1, 1, 1}, "reflect").ExpectOutputs({Padded(large, {1, 1, 1, 1}, "reflect")});
+  // Rows that several threads begin at, of two padded axes outside of them.
+  for (const char* mode : {"constant", "replicate"}) {
+    const std::vector<int64_t> pairs = {2, 3, 5, 1, 1, 2};
+    Pad(large, pairs, mode).ExpectOutputs({Padded(large, pairs, mode)});
+  }
 }
 
 TEST(Pad, CircularWrapsAroundWhatCutsLeave) {

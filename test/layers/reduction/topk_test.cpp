@@ -68,6 +68,44 @@ TEST(TopK, SortsTheBest) {
                   {0.5, 0});
 }
 
+/// Runs of elements that are worse than all found are passed over; the best may stand anywhere.
+TEST(TopK, FindsTheBestOfLongLines) {
+  for (const int64_t extent : {192, 193, 223, 224, 225, 255, 1000, 3001}) {
+    const Tensor x = Distinct({2, extent}, 7919);
+    for (const bool largest : {true, false}) {
+      SCOPED_TRACE(std::to_string(extent) + (largest ? " largest" : " smallest"));
+      const std::vector<Tensor> expected = Expected(x.To(DType::kF64), 1, 3, largest);
+      OperatorCase("torch.topk")
+          .Param("k", "3")
+          .Param("largest", largest ? "True" : "False")
+          .Input(x)
+          .Outputs(2)
+          .ExpectOutputs({expected[0].To(DType::kF32), expected[1]});
+    }
+  }
+  // Rising, so that each is better than all before; and NaN, wherever it stands in a run.
+  Tensor rising(DType::kF32, {300});
+  for (int64_t i = 0; i < 300; ++i) rising.data<float>()[i] = static_cast<float>(i);
+  OperatorCase("torch.topk")
+      .Param("k", "2")
+      .Input(rising)
+      .Outputs(2)
+      .ExpectOutputs(
+          {Tensor::From<float>({299, 298}, {2}), Tensor::From<int64_t>({299, 298}, {2})});
+  for (const int64_t at : {0, 2, 33, 65, 290, 299}) {
+    Tensor x(DType::kF32, {300});
+    for (int64_t i = 0; i < 300; ++i) x.data<float>()[i] = static_cast<float>(-i - 1);
+    x.data<float>()[at] = NAN;
+    const int64_t best = at == 0 ? 1 : 0;
+    OperatorCase("torch.topk")
+        .Param("k", "2")
+        .Input(x)
+        .Outputs(2)
+        .ExpectOutputs({Tensor::From<float>({NAN, static_cast<float>(-best - 1)}, {2}),
+                        Tensor::From<int64_t>({at, best}, {2})});
+  }
+}
+
 TEST(TopK, TakesIntegersAndScalars) {
   for (DType dtype : {DType::kI8, DType::kI16, DType::kI32, DType::kI64}) {
     const Tensor x = Distinct({3, 30}, 97).To(dtype);

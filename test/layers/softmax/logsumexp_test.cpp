@@ -23,6 +23,29 @@ TEST(LogSumExp, LargeNumbersDoNotOverflow) {
       .ExpectOutputs({Tensor::From<float>({1000.6931472f, -999.3068528f}, {2})});
 }
 
+TEST(LogSumExp, LongRowsOfAllMagnitudes) {
+  for (const int64_t count : {5, 37, 1000, 5000}) {
+    SCOPED_TRACE(count);
+    Tensor x(DType::kF32, {2, count});
+    std::vector<float> expected;
+    for (int64_t row = 0; row < 2; ++row) {
+      // Down to where exp(x - max) is nothing, and to minus infinity.
+      double sum = 0;
+      for (int64_t i = 0; i < count; ++i) {
+        const double step = static_cast<double>(i * 7 % count) / static_cast<double>(count);
+        const auto value = static_cast<float>(i == 3 ? -INFINITY : 300 - 200 * step * (1 + row));
+        x.data<float>()[row * count + i] = value;
+        sum += std::exp(static_cast<double>(value) - 300);
+      }
+      expected.push_back(static_cast<float>(300 + std::log(sum)));
+    }
+    OperatorCase("torch.logsumexp")
+        .Param("dim", "(1)")
+        .Input(x)
+        .ExpectOutputs({Tensor::From<float>({expected[0], expected[1]}, {2})});
+  }
+}
+
 TEST(LogSumExp, InfinitiesNanAndNothingAreTorchs) {
   const float inf = INFINITY;
   OperatorCase("torch.logsumexp")
