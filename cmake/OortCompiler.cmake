@@ -66,8 +66,18 @@ endfunction()
 # build of the tests takes.
 set(OORT_TEST_OPTIMIZATION -O0 CACHE STRING "How the code of tests is optimized")
 mark_as_advanced(OORT_TEST_OPTIMIZATION)
+# There are some fifty of them in each build, and all contain most of the library: LLVM's linker, where it is installed.
+# What leaves this machine is linked by the compiler's own.
+function(oort_link_quickly target)
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX -fuse-ld=lld OORT_LINKS_BY_LLD)
+  if(OORT_LINKS_BY_LLD)
+    target_link_options(${target} PRIVATE -fuse-ld=lld)
+  endif()
+endfunction()
 function(oort_test_compile_options target)
   oort_compile_options(${target})
+  oort_link_quickly(${target})
   target_compile_options(${target} PRIVATE ${OORT_TEST_OPTIMIZATION})
   if(OORT_FULL_TESTS)
     target_compile_definitions(${target} PRIVATE OORT_FULL_TESTS)

@@ -54,14 +54,19 @@ if(NOT OORT_CUDA STREQUAL "OFF")
   endif()
 endif()
 
-# Makes nvcc fast and its code slow.
+# Makes nvcc and its host compiler fast and their code slow.
 set(oort_cuda_quick "")
 if(OORT_HAS_CUDA AND OORT_CUDA_QUICK AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-  set(oort_cuda_quick $<$<COMPILE_LANGUAGE:CUDA>:--Ofast-compile=max>)
+  set(oort_cuda_quick $<$<COMPILE_LANGUAGE:CUDA>:--Ofast-compile=max$<SEMICOLON>-Xcompiler=-O1>)
 endif()
 
 function(oort_cuda_objects name sources)
-  add_library(${name} OBJECT ${sources})
+  set(kernels ${sources})
+  list(FILTER kernels INCLUDE REGEX "\\.cu$")
+  list(FILTER sources EXCLUDE REGEX "\\.cu$")
+  oort_unity_cuda(kernels ${name} "${kernels}")
+  add_library(${name} OBJECT ${sources} ${kernels})
+  oort_unity(${name} "${sources}")
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include
     ${PROJECT_SOURCE_DIR}/source ${PROJECT_SOURCE_DIR})
   target_include_directories(${name} SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
@@ -104,10 +109,14 @@ function(oort_add_cuda target)
     list(FILTER sources EXCLUDE REGEX "\\.sm90a\\.cu$")
     list(FILTER layers EXCLUDE REGEX "\\.sm90a\\.cu$")
     set(registrations ${layers} ${OORT_LAYER_SOURCES})
-    oort_cuda_objects(${target}_cuda "${sources};${layers}")
     # A rounding less would pick another pixel where torch's arithmetic meets the middle.
     set_source_files_properties(${PROJECT_SOURCE_DIR}/layers/vision/device_grid.cu
       ${PROJECT_SOURCE_DIR}/layers/vision/device_roi.cu PROPERTIES COMPILE_OPTIONS --fmad=false)
+    # Constants of tiles with the names that their neighbours give to theirs.
+    set(tiles ${PROJECT_SOURCE_DIR}/layers/attention/paged/cuda)
+    set_source_files_properties(${tiles}/grouped_decode_attention.cu ${tiles}/prefill_attention.cu PROPERTIES
+      SKIP_UNITY_BUILD_INCLUSION ON)
+    oort_cuda_objects(${target}_cuda "${sources};${layers}")
     oort_cuda_objects(${target}_hopper "${hopper}")
     set_target_properties(${target}_hopper PROPERTIES CUDA_ARCHITECTURES 90a-real)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_cuda>

@@ -14,11 +14,29 @@ mark_as_advanced(OORT_KERNEL_OPTIMIZATION)
 # it runs does not, and on x86-64 compiles in a third of the time.
 set(OORT_KERNELS ALL CACHE STRING "Kernels for ALL processors of the architecture, or for the HOST's alone")
 set_property(CACHE OORT_KERNELS PROPERTY STRINGS ALL HOST)
+option(OORT_UNITS_QUICK
+  "Optimize kernels little for units that this machine lacks: compiles faster, for tests, which run none of them" OFF)
+set(OORT_NATIVE_MACROS "")
+if(OORT_KERNELS STREQUAL "HOST" OR OORT_UNITS_QUICK)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -dM -E -x c++ /dev/null
+    OUTPUT_VARIABLE OORT_NATIVE_MACROS ERROR_QUIET)
+endif()
 set(OORT_HOST_MACROS "")
 if(OORT_KERNELS STREQUAL "HOST")
-  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -dM -E -x c++ /dev/null
-    OUTPUT_VARIABLE OORT_HOST_MACROS ERROR_QUIET)
+  set(OORT_HOST_MACROS "${OORT_NATIVE_MACROS}")
 endif()
+# What tells that a unit is here, for OORT_UNITS_QUICK.
+set(OORT_MACRO_avx512 __AVX512BW__)
+set(OORT_MACRO_avx512_f16 __AVX512FP16__)
+set(OORT_MACRO_avx512_bf16 __AVX512BF16__)
+set(OORT_MACRO_avx512_vnni __AVX512VNNI__)
+set(OORT_MACRO_avx_vnni __AVXVNNI__)
+set(OORT_MACRO_amx __AMX_BF16__)
+set(OORT_MACRO_amx_int8 __AMX_INT8__)
+set(OORT_MACRO_neon_bf16 __ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+set(OORT_MACRO_neon_dot __ARM_FEATURE_DOTPROD)
+set(OORT_MACRO_neon_f16 __ARM_FEATURE_FP16_VECTOR_ARITHMETIC)
+set(OORT_MACRO_neon_i8mm __ARM_FEATURE_MATMUL_INT8)
 # Whether the kernels are for a processor that has all of what these macros of the compiler name.
 function(oort_wants result)
   set(${result} ON PARENT_SCOPE)
@@ -63,7 +81,7 @@ else()
 endif()
 # Optimized less than the others (OORT_KERNEL_OPTIMIZATION): two thirds of the compiler's time for what
 # next to nobody runs. That of fft.simd.cpp counts, which is why every build has it: it does single lines.
-string(REPLACE -O3 -O1 OORT_SCALAR_OPTIMIZATION "${OORT_KERNEL_OPTIMIZATION}")
+string(REPLACE -O3 -O1 OORT_LESSER_OPTIMIZATION "${OORT_KERNEL_OPTIMIZATION}")
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   list(APPEND OORT_ISAS neon)
@@ -163,8 +181,9 @@ function(oort_add_kernels target name isa sources)
     endif()
   endforeach()
   set(optimization ${OORT_KERNEL_OPTIMIZATION})
-  if(name STREQUAL "scalar")
-    set(optimization ${OORT_SCALAR_OPTIMIZATION})
+  if(name STREQUAL "scalar" OR (OORT_UNITS_QUICK AND OORT_NATIVE_MACROS AND OORT_MACRO_${name}
+      AND NOT OORT_NATIVE_MACROS MATCHES "#define ${OORT_MACRO_${name}} 1"))
+    set(optimization ${OORT_LESSER_OPTIMIZATION})
   endif()
   add_library(${target}_${name} OBJECT ${sources})
   target_include_directories(${target}_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include

@@ -15,7 +15,7 @@ namespace oort {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kTileKeys = 32;
+constexpr int kSharedKeys = 32;
 /// About two for each multiprocessor of a large GPU: with fewer a block takes fewer queries.
 constexpr int64_t kEnoughBlocks = 256;
 constexpr int64_t kMatricesAtOnce = 256;
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int key_step = b.dim + 1;
   float* const queries = attention_memory;
   float* const keys = queries + kBlockQueries * b.dim;
-  float* const values = keys + kTileKeys * key_step;
+  float* const values = keys + kSharedKeys * key_step;
   const int matrix = blockIdx.y, first = blockIdx.x * kBlockQueries;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
@@ -101,12 +101,12 @@ __global__ void __launch_bounds__(32 * kWarps)
     sum[i] = 0;
   }
   const int last = b.causal ? min(b.keys, first + kBlockQueries) : b.keys;
-  for (int begin = 0; begin < last; begin += kTileKeys) {
+  for (int begin = 0; begin < last; begin += kSharedKeys) {
     __syncthreads();
-    FetchRows<kTileKeys>(b.k + b.k_at[matrix] + begin * b.k_row, b.k_row, b.keys - begin, b.dim, 1,
-                         keys, key_step);
-    FetchRows<kTileKeys>(b.v + b.v_at[matrix] + begin * b.v_row, b.v_row, b.keys - begin,
-                         b.value_dim, 1, values, b.value_dim);
+    FetchRows<kSharedKeys>(b.k + b.k_at[matrix] + begin * b.k_row, b.k_row, b.keys - begin, b.dim,
+                           1, keys, key_step);
+    FetchRows<kSharedKeys>(b.v + b.v_at[matrix] + begin * b.v_row, b.v_row, b.keys - begin,
+                           b.value_dim, 1, values, b.value_dim);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kQueriesPerWarp; ++i) {
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(32 * kWarps)
 #pragma unroll
       for (int c = 0; c < kLaneColumns; ++c) result[i][c] *= keep;
 #pragma unroll 8
-      for (int j = 0; j < kTileKeys; ++j) {
+      for (int j = 0; j < kSharedKeys; ++j) {
         const float share = __shfl_sync(0xffffffffu, weight, j);
 #pragma unroll
         for (int c = 0; c < kLaneColumns; ++c) {
@@ -164,7 +164,7 @@ template <int kQueriesPerWarp, int kLaneColumns, typename T>
 void LaunchAttention(cuda::Stream& stream, const AttentionBatch<T>& batch, int64_t matrices) {
   constexpr int kBlockQueries = kWarps * kQueriesPerWarp;
   const size_t floats = static_cast<size_t>(kBlockQueries * batch.dim +
-                                            kTileKeys * (batch.dim + 1 + batch.value_dim));
+                                            kSharedKeys * (batch.dim + 1 + batch.value_dim));
   const dim3 blocks(cuda::BlocksFor(batch.queries, kBlockQueries), static_cast<unsigned>(matrices));
   cuda::Launch(stream, {blocks, dim3(32 * kWarps), floats * sizeof(float)},
                &AttentionKernel<T, kQueriesPerWarp, kLaneColumns>, batch);

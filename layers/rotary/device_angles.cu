@@ -8,13 +8,13 @@
 namespace oort::cuda {
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kAngleThreads = 128;
 
 __global__ void AnglesKernel(const int32_t* positions, int64_t count, const float* frequencies,
                              int64_t pairs, double magnitude, float* out) {
   LaunchDependents();
   WaitForPredecessor();
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kAngleThreads + threadIdx.x;
   if (i >= count) return;
   const int64_t token = i / pairs, pair = i % pairs;
   // The product in f32, as in torch; sine and cosine of it in f64.
@@ -27,7 +27,7 @@ __global__ void AnglesKernel(const int32_t* positions, int64_t count, const floa
 /// A thread a pair, or an element behind the pairs.
 __global__ void TurnKernel(const float* from, float* to, int64_t count, int64_t width,
                            int64_t head_dim, const float* angles, int64_t pairs, bool interleaved) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kAngleThreads + threadIdx.x;
   if (i >= count) return;
   const int64_t each = head_dim - pairs, heads = width / head_dim;
   const int64_t item = i % each, head = i / each % heads, token = i / each / heads;
@@ -50,15 +50,15 @@ __global__ void TurnKernel(const float* from, float* to, int64_t count, int64_t 
 void RotaryAngles(const Stream& stream, const int32_t* positions, int64_t tokens,
                   const float* frequencies, int64_t pairs, double magnitude, float* out) {
   const int64_t count = tokens * pairs;
-  Launch(stream, {dim3(BlocksFor(count, kThreads)), dim3(kThreads), 0, true}, AnglesKernel,
-         positions, count, frequencies, pairs, magnitude, out);
+  Launch(stream, {dim3(BlocksFor(count, kAngleThreads)), dim3(kAngleThreads), 0, true},
+         AnglesKernel, positions, count, frequencies, pairs, magnitude, out);
 }
 
 void TurnHeads(const Stream& stream, const float* from, float* to, int64_t tokens, int64_t width,
                int64_t head_dim, const float* angles, int64_t pairs, bool interleaved) {
   const int64_t count = tokens * (width / head_dim) * (head_dim - pairs);
-  Launch(stream, {dim3(BlocksFor(count, kThreads)), dim3(kThreads)}, TurnKernel, from, to, count,
-         width, head_dim, angles, pairs, interleaved);
+  Launch(stream, {dim3(BlocksFor(count, kAngleThreads)), dim3(kAngleThreads)}, TurnKernel, from, to,
+         count, width, head_dim, angles, pairs, interleaved);
 }
 
 }  // namespace oort::cuda

@@ -7,12 +7,37 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "cuda/error.h"
 
 namespace oort::cuda {
 namespace {
+
+/// cublasGetStatusString is in libcublas, which is not loaded.
+std::string_view StatusText(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_NOT_INITIALIZED: return "not initialized";
+    case CUBLAS_STATUS_ALLOC_FAILED: return "out of memory";
+    case CUBLAS_STATUS_INVALID_VALUE: return "invalid value";
+    case CUBLAS_STATUS_ARCH_MISMATCH: return "this GPU cannot do it";
+    case CUBLAS_STATUS_MAPPING_ERROR: return "mapping error";
+    case CUBLAS_STATUS_EXECUTION_FAILED: return "execution failed";
+    case CUBLAS_STATUS_INTERNAL_ERROR: return "internal error";
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "not supported";
+    default: return "unknown error";
+  }
+}
+
+/// As Check.
+void CheckBlas(cublasStatus_t status, std::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  cudaGetLastError();
+  const ErrorCode code =
+      status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::kOutOfMemory : ErrorCode::kDevice;
+  throw Error(code, std::string(what) + ": cuBLAS: " + std::string(StatusText(status)));
+}
 
 std::string BlasFileName() { return "libcublasLt.so." + std::to_string(CUDART_VERSION / 1000); }
 
@@ -97,7 +122,7 @@ cublasLtHandle_t BlasHandle(int device) {
   if (found != handles->end()) return found->second;
   const DeviceGuard guard(device);
   cublasLtHandle_t handle = nullptr;
-  Check(Blas().create(&handle), "starting cuBLAS");
+  CheckBlas(Blas().create(&handle), "starting cuBLAS");
   return handles->emplace(device, handle).first->second;
 }
 
@@ -152,16 +177,16 @@ cublasLtEpilogue_t EpilogueOf(Product::Epilogue epilogue) {
 cublasLtMatrixLayout_t MakeLayout(cudaDataType type, int64_t rows, int64_t columns,
                                   int64_t row_stride, int64_t batch, int64_t batch_stride) {
   cublasLtMatrixLayout_t layout = nullptr;
-  Check(Blas().layout_create(&layout, type, static_cast<uint64_t>(columns),
-                             static_cast<uint64_t>(rows), row_stride > 0 ? row_stride : columns),
-        "describing a matrix");
+  CheckBlas(Blas().layout_create(&layout, type, static_cast<uint64_t>(columns),
+                                 static_cast<uint64_t>(rows), row_stride > 0 ? row_stride : columns),
+            "describing a matrix");
   if (batch > 1) {
     const int32_t count = static_cast<int32_t>(batch);
-    Check(Blas().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
-          "describing a matrix");
-    Check(Blas().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride,
-                            sizeof(batch_stride)),
-          "describing a matrix");
+    CheckBlas(Blas().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),
+              "describing a matrix");
+    CheckBlas(Blas().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride,
+                                sizeof(batch_stride)),
+              "describing a matrix");
   }
   return layout;
 }
@@ -201,9 +226,9 @@ Matmul::~Matmul() {
 void Matmul::Describe() {
   const BlasFunctions& blas = Blas();
   const Product& p = product_;
-  Check(blas.desc_create(&desc_, ComputeType(p), ScaleType(p)), "describing a product");
+  CheckBlas(blas.desc_create(&desc_, ComputeType(p), ScaleType(p)), "describing a product");
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-    Check(blas.desc_set(desc_, attribute, &value, sizeof(value)), "describing a product");
+    CheckBlas(blas.desc_set(desc_, attribute, &value, sizeof(value)), "describing a product");
   };
   const cublasOperation_t first = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -221,7 +246,7 @@ void Matmul::Describe() {
 void Matmul::Choose() {
   const BlasFunctions& blas = Blas();
   cublasLtMatmulPreference_t preference = nullptr;
-  Check(blas.preference_create(&preference), "choosing a product");
+  CheckBlas(blas.preference_create(&preference), "choosing a product");
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
   cublasStatus_t status = blas.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -250,7 +275,7 @@ void Matmul::Choose() {
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
     throw Error(ErrorCode::kUnsupported, "cuBLAS has no algorithm for this product");
   }
-  Check(status, "choosing a product");
+  CheckBlas(status, "choosing a product");
   algorithm_ = result.algo;
   workspace_ = result.workspaceSize;
 }
@@ -285,8 +310,8 @@ void Matmul::Run(const Stream& stream, const void* a, const void* b, void* c, co
   if (product_.epilogue != Product::kNone) {
     copy = *reinterpret_cast<const cublasLtMatmulDescOpaque_t*>(desc_);
     desc = reinterpret_cast<cublasLtMatmulDesc_t>(&copy);
-    Check(blas.desc_set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)),
-          "giving a product its bias");
+    CheckBlas(blas.desc_set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)),
+              "giving a product its bias");
   }
   const double alpha64 = product_.alpha, beta64 = product_.beta;
   const int32_t alpha32 = static_cast<int32_t>(product_.alpha);
@@ -302,10 +327,10 @@ void Matmul::Run(const Stream& stream, const void* a, const void* b, void* c, co
   const uintptr_t end = reinterpret_cast<uintptr_t>(workspace) + kWorkspaceUnit - 1;
   void* aligned =
       workspace_ > 0 ? reinterpret_cast<void*>(end / kWorkspaceUnit * kWorkspaceUnit) : nullptr;
-  Check(blas.matmul(BlasHandle(device_), desc, alpha, b, b_, a, a_, beta,
-                    addend != nullptr ? addend : c, c_, c, c_, &algorithm_, aligned, workspace_,
-                    stream.get()),
-        "a matrix product");
+  CheckBlas(blas.matmul(BlasHandle(device_), desc, alpha, b, b_, a, a_, beta,
+                        addend != nullptr ? addend : c, c_, c, c_, &algorithm_, aligned, workspace_,
+                        stream.get()),
+            "a matrix product");
 }
 
 }  // namespace oort::cuda

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <cublas_api.h>
 #include <cuda_runtime_api.h>
 
 #include <string_view>
@@ -14,6 +13,5 @@ namespace oort::cuda {
 /// refused, kDevice otherwise. The error is cleared, so that the next call starts clean; after some
 /// (an address out of range in a kernel) CUDA refuses every call of the process all the same.
 void Check(cudaError_t error, std::string_view what);
-void Check(cublasStatus_t status, std::string_view what);
 
 }  // namespace oort::cuda

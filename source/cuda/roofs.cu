@@ -14,16 +14,16 @@
 namespace oort::cuda {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kRoofThreads = 512;
 constexpr int kLoads = 8;
 
 /// `out` is written only if all bits are set, which never happens, but the compiler cannot know
 /// that.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRoofThreads)
     ReadKernel(const uint4* from, int64_t count, uint4* out) {
   uint4 all = {~0u, ~0u, ~0u, ~0u};
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kRoofThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kRoofThreads + threadIdx.x;
        i + (kLoads - 1) * stride < count; i += kLoads * stride) {
     uint4 v[kLoads];
 #pragma unroll
@@ -38,9 +38,9 @@ __global__ void __launch_bounds__(kThreads)
 
 /// A product of varied numbers, because a GPU multiplies zeros faster than the numbers of any
 /// network.
-__global__ void __launch_bounds__(kThreads) ScatterKernel(uint32_t* to, int64_t count) {
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
-       i += static_cast<int64_t>(gridDim.x) * kThreads) {
+__global__ void __launch_bounds__(kRoofThreads) ScatterKernel(uint32_t* to, int64_t count) {
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kRoofThreads + threadIdx.x; i < count;
+       i += static_cast<int64_t>(gridDim.x) * kRoofThreads) {
     uint32_t bits = static_cast<uint32_t>(i) * 2654435761u;
     bits ^= bits >> 15;
     bits *= 0x85ebca6bu;
@@ -73,10 +73,10 @@ Roofs MeasureRoofs(int device) {
   const size_t bytes = std::min<size_t>(size_t{4} << 30, MemoryOf(device).free / 4 / 512 * 512);
   const std::shared_ptr<Buffer> memory = AllocateDevice(bytes, stream);
   const unsigned blocks = static_cast<unsigned>(MultiprocessorCount(device)) * 4;
-  Launch(stream, {dim3(blocks), dim3(kThreads)}, ScatterKernel,
+  Launch(stream, {dim3(blocks), dim3(kRoofThreads)}, ScatterKernel,
          reinterpret_cast<uint32_t*>(memory->data()), static_cast<int64_t>(bytes / 4));
   const double read = Fastest(stream, [&] {
-    Launch(stream, {dim3(blocks), dim3(kThreads)}, ReadKernel,
+    Launch(stream, {dim3(blocks), dim3(kRoofThreads)}, ReadKernel,
            reinterpret_cast<const uint4*>(memory->data()), static_cast<int64_t>(bytes / 16),
            reinterpret_cast<uint4*>(memory->data()));
   });

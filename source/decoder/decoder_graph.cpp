@@ -69,10 +69,12 @@ DecoderGraph::DecoderGraph(Graph written)
     // A rank has some of the experts, and reads as many of them as come to its share.
     const size_t experts = std::max(IntOf(op, "experts"), IntOf(op, "all_experts"));
     const size_t used = IntOf(op, "used");
+    // Of a table a step reads a row, and the search for the best token reads a head that is counted
+    // where it is.
+    if (op.type == "oort.QuantizedEmbedding" || op.type == "oort.QuantizedArgmax") continue;
     for (const auto& [name, tensor] : op.attributes) {
       const bool is_mixture = op.type == "oort.ExpertMixture" && experts > 0;
-      const size_t read = is_mixture ? tensor.bytes() / experts * used : tensor.bytes();
-      if (op.type != "oort.QuantizedEmbedding") step_bytes += read;
+      step_bytes += is_mixture ? tensor.bytes() / experts * used : tensor.bytes();
     }
   }
 }

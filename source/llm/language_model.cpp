@@ -205,10 +205,6 @@ uint64_t LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions&
   if (!group->lone()) return plan;
   info.step_bytes = DecoderGraph(decoder.graph).step_bytes;
   info.state_bytes = state.bytes();
-  for (const Operator& op : decoder.graph.operators) {
-    if (op.type != "oort.QuantizedArgmax") continue;  // it reads the head, which has been counted
-    for (const auto& [name, tensor] : op.attributes) info.step_bytes -= tensor.bytes();
-  }
   return plan;
 }
 

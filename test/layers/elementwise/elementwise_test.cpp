@@ -9,8 +9,8 @@
 namespace oort::testing {
 namespace {
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kFloatNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kFloatInf = std::numeric_limits<float>::infinity();
 
 Tensor Bools(std::initializer_list<int> values) {
   Tensor wide(DType::kI64, {static_cast<int64_t>(values.size())});
@@ -19,8 +19,8 @@ Tensor Bools(std::initializer_list<int> values) {
 }
 
 TEST(Elementwise, ComparesTensorsAndNumbers) {
-  const Tensor a = Tensor::From<float>({1, 2, 3, kNan}, {4});
-  const Tensor b = Tensor::From<float>({2, 2, 2, kNan}, {4});
+  const Tensor a = Tensor::From<float>({1, 2, 3, kFloatNan}, {4});
+  const Tensor b = Tensor::From<float>({2, 2, 2, kFloatNan}, {4});
   const std::pair<const char*, Tensor> cases[] = {
       {"torch.eq", Bools({0, 1, 0, 0})}, {"torch.ne", Bools({1, 0, 1, 1})},
       {"torch.ge", Bools({0, 1, 1, 0})}, {"torch.gt", Bools({0, 0, 1, 0})},
@@ -74,13 +74,13 @@ TEST(Elementwise, Bits) {
 }
 
 TEST(Elementwise, TruthValues) {
-  const Tensor a = Tensor::From<float>({0, 0.5f, kNan, 0}, {4});
+  const Tensor a = Tensor::From<float>({0, 0.5f, kFloatNan, 0}, {4});
   const Tensor b = Tensor::From<int64_t>({0, 2, 0, 7}, {4});
   OperatorCase("torch.logical_and").Input(a).Input(b).ExpectOutputs({Bools({0, 1, 0, 0})});
   OperatorCase("torch.logical_or").Input(a).Input(b).ExpectOutputs({Bools({0, 1, 1, 1})});
   OperatorCase("torch.logical_xor").Input(a).Input(b).ExpectOutputs({Bools({0, 0, 1, 1})});
   OperatorCase("torch.logical_not").Input(a).ExpectOutputs({Bools({1, 0, 0, 1})});
-  const Tensor special = Tensor::From<float>({1, kNan, kInf, -kInf}, {4});
+  const Tensor special = Tensor::From<float>({1, kFloatNan, kFloatInf, -kFloatInf}, {4});
   OperatorCase("torch.isnan").Input(special).ExpectOutputs({Bools({0, 1, 0, 0})});
   OperatorCase("torch.isinf").Input(special).ExpectOutputs({Bools({0, 0, 1, 1})});
   OperatorCase("torch.isfinite").Input(special).ExpectOutputs({Bools({1, 0, 0, 0})});
@@ -148,7 +148,7 @@ TEST(Elementwise, Where) {
       .Input(condition, "condition")
       .Input(a, "input")
       .Param("other", "-inf")
-      .ExpectOutputs({Tensor::From<float>({0, -kInf, 2, 3, -kInf, 5}, {2, 3})});
+      .ExpectOutputs({Tensor::From<float>({0, -kFloatInf, 2, 3, -kFloatInf, 5}, {2, 3})});
   OperatorCase("torch.where")
       .Input(condition, "condition")
       .Param("input", "1")
@@ -172,7 +172,8 @@ TEST(Elementwise, MaskedFill) {
       .Param("value", "-inf")
       .Input(x, "input")
       .Input(mask, "mask")
-      .ExpectOutputs({Tensor::From<float>({-kInf, 1, -kInf, -kInf, 4, -kInf}, {2, 3})});
+      .ExpectOutputs(
+          {Tensor::From<float>({-kFloatInf, 1, -kFloatInf, -kFloatInf, 4, -kFloatInf}, {2, 3})});
   OperatorCase("Tensor.masked_fill")
       .Param("value", "-3.40282347e38")
       .Input(x.Rows(0, 1), "input")

@@ -12,7 +12,7 @@
 namespace oort::testing {
 namespace {
 
-struct ConvCase {
+struct IntegerConvCase {
   int64_t batch, channels, height, width, outputs, kernel_height, kernel_width;
   int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
   DType input = DType::kU8, result = DType::kU8;
@@ -43,10 +43,10 @@ Tensor Bytes(DType dtype, const Shape& shape, uint64_t seed, bool extremes) {
   return bytes;
 }
 
-int32_t InputZero(const ConvCase& c) { return c.input == DType::kU8 ? 117 : -9; }
-int32_t OutputZero(const ConvCase& c) { return c.result == DType::kU8 ? 131 : 4; }
+int32_t InputZero(const IntegerConvCase& c) { return c.input == DType::kU8 ? 117 : -9; }
+int32_t OutputZero(const IntegerConvCase& c) { return c.result == DType::kU8 ? 131 : 4; }
 
-Shape OutputShape(const ConvCase& c) {
+Shape OutputShape(const IntegerConvCase& c) {
   const int64_t reach_y = c.dilation * (c.kernel_height - 1) + 1;
   const int64_t reach_x = c.dilation * (c.kernel_width - 1) + 1;
   return {c.batch, c.outputs, (c.height + 2 * c.padding - reach_y) / c.stride + 1,
@@ -54,8 +54,8 @@ Shape OutputShape(const ConvCase& c) {
 }
 
 /// What the operator's description says, in the order of the arrays of NCHW.
-Tensor Reference(const ConvCase& c, const Tensor& x, const Tensor& weight, const Tensor& scales,
-                 const Tensor& bias, const Tensor& addend) {
+Tensor Reference(const IntegerConvCase& c, const Tensor& x, const Tensor& weight,
+                 const Tensor& scales, const Tensor& bias, const Tensor& addend) {
   const int64_t in = c.channels / c.groups, out = c.outputs / c.groups;
   Tensor y(c.result, OutputShape(c));
   const int64_t rows = y.dim(2), columns = y.dim(3);
@@ -123,7 +123,7 @@ Tensor MoveChannels(const Tensor& nchw) {
   return nhwc;
 }
 
-void Check(const ConvCase& c) {
+void Check(const IntegerConvCase& c) {
   const Tensor x = Bytes(c.input, {c.batch, c.channels, c.height, c.width}, 3, c.extremes);
   const Tensor weight =
       Bytes(DType::kI8, {c.outputs, c.channels / c.groups, c.kernel_height, c.kernel_width}, 4,
@@ -244,7 +244,7 @@ TEST(IntegerConv, IsExactForTilesThatActivate) {
   for (const DType result : {DType::kU8, DType::kI8, DType::kF32}) {
     for (const DType input : {DType::kU8, DType::kI8}) {
       if (testing::TriesFewer() && input == result) continue;
-      ConvCase c{1, 66, 8, 11, 75, 3, 3, 1, 1};
+      IntegerConvCase c{1, 66, 8, 11, 75, 3, 3, 1, 1};
       c.input = input;
       c.result = result;
       c.addend = true;
@@ -261,7 +261,7 @@ TEST(IntegerConv, IsExactForTilesThatActivate) {
 TEST(IntegerConv, LimitsNumbersBeyondIntegers) {
   for (const DType result : {DType::kU8, DType::kI8}) {
     for (const double scales : {1e6, 1e12, 1e30}) {
-      ConvCase c{1, 20, 9, 6, 40, 3, 3, 1, 1};
+      IntegerConvCase c{1, 20, 9, 6, 40, 3, 3, 1, 1};
       c.result = result;
       c.scales = scales;
       Check(c);
@@ -292,7 +292,7 @@ TEST(IntegerConv, IsExactAtTheExtremes) {
   for (const DType input : {DType::kU8, DType::kI8}) {
     for (const DType result : {DType::kU8, DType::kI8, DType::kF32}) {
       SCOPED_TRACE(std::string(Name(input)) + " to " + std::string(Name(result)));
-      ConvCase c{1, 40, 5, 6, 24, 3, 3, 1, 1};
+      IntegerConvCase c{1, 40, 5, 6, 24, 3, 3, 1, 1};
       c.input = input;
       c.result = result;
       Check(c);
@@ -307,7 +307,7 @@ TEST(IntegerConv, IsExactAtTheExtremes) {
 TEST(IntegerConv, AddsAndActivates) {
   for (const DType result : {DType::kU8, DType::kI8, DType::kF32}) {
     for (const bool single : {false, true}) {
-      ConvCase c{1, 20, 6, 7, 20, 3, 3, 1, 1};
+      IntegerConvCase c{1, 20, 6, 7, 20, 3, 3, 1, 1};
       if (single) c.groups = 20;
       c.result = result;
       c.addend = true;
