@@ -26,6 +26,7 @@ constexpr OptionSpec kTable[] = {
     {"weights", kChoice, "what weights become while they are loaded", 0, "int8|int4|bf16|f16|f32"},
     {"group", kInteger, "weights of int8 and int4 that share a scale", 1},
     {"load_adapter", kFiles, "a LoRA adapter that requests may name: NAME=PATH"},
+    {"draft_heads", kText, "folder of Medusa's heads, loaded for engines with draft=heads"},
     {"ranks", kInteger,
      "threads of this process that compute a model together: one for each GPU, say", 1},
     {"split", kChoice, "how ranks share a model; exact: to the bits of one rank", 0,
@@ -71,7 +72,7 @@ constexpr OptionSpec kTable[] = {
     {"reuse_prefixes", kFlag, "begin a prompt with what was read of others that begin alike"},
     {"deterministic", kFlag, "compute each answer as it would be alone, to the last bit"},
     {"draft", kChoice, "who guesses what answers say next, so that they take fewer steps", 0,
-     "none|ngram|model"},
+     "none|ngram|model|heads"},
     {"draft_model", kText, "path of the smaller model that guesses, with draft=model"},
     {"draft_tokens", kInteger, "guesses in a step for each answer; 0: as many as pay"},
     // Requests.

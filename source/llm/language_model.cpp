@@ -10,6 +10,7 @@
 #include "decoder/cut_weights.h"
 #include "decoder/decoder.h"
 #include "decoder/decoder_graph.h"
+#include "decoder/draft_heads.h"
 #include "decoder/encoder_decoder.h"
 #include "decoder/pipeline.h"
 #include "decoder/quantized_checkpoint.h"
@@ -119,7 +120,7 @@ struct LoadedTemplate {
 struct LanguageModel::Impl {
   LanguageModelInfo info;
   DecoderFacts facts;
-  std::shared_ptr<const RuntimeGraph> graph;
+  std::shared_ptr<const RuntimeGraph> graph, draft_heads;
   std::optional<Tokenizer> tokenizer;
   std::vector<LoadedTemplate> templates;
   std::vector<int32_t> end_tokens;
@@ -140,6 +141,7 @@ struct LanguageModel::Impl {
   StateShape state;
 
   uint64_t TakePart(DecoderGraph& decoder, const RankOptions& ranks, bool on_gpu);
+  void LoadDraftHeads(Graph& decoder, const std::filesystem::path& folder, LoadOptions load);
   void MakeReader(const LanguageModelOptions& options);
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
             const std::vector<int32_t>& ends);
@@ -223,6 +225,27 @@ void LanguageModel::Impl::MakeReader(const LanguageModelOptions& options) {
   encoder.reset();
 }
 
+/// `decoder` has logits and argmax, and gets what the heads read as a third output.
+void LanguageModel::Impl::LoadDraftHeads(Graph& decoder, const std::filesystem::path& folder,
+                                         LoadOptions load) {
+  if (group != nullptr) {
+    throw Error(ErrorCode::kUnsupported,
+                "heads guess for a model of one rank: take fewer ranks, a draft model or n-grams");
+  }
+  try {
+    const DraftHeadsFiles files = ReadDraftHeads(folder);
+    Graph heads = BuildDraftHeads(files, info.hidden, info.vocabulary);
+    AddHidden(decoder);
+    info.draft_heads = files.heads;
+    info.draft_head_bytes = WeightBytes(heads);
+    info.weight_bytes += info.draft_head_bytes;
+    load.progress = nullptr;
+    draft_heads = RuntimeGraph::Build(std::move(heads), load);
+  } catch (const Error& error) {
+    throw error.WithContext("draft heads " + Quote(folder.string()) + ": ");
+  }
+}
+
 namespace {
 
 void CheckAdapters(const std::filesystem::path& path) {
@@ -247,6 +270,7 @@ void CheckEncoderDecoderOptions(const LanguageModelOptions& options) {
       {options.device.type != DeviceType::kCpu, "a GPU"},
       {!options.adapters.empty(), "a LoRA adapter"},
       {!options.weights.empty(), "rounding weights while they are loaded"},
+      {!options.draft_heads.empty(), "drafting by heads"},
       {options.ranks.pipeline, "sharing layers among ranks (the pipeline split)"}};
   for (const auto& [is_given, what] : given) {
     if (is_given) throw NotOfEncoderDecoders(what);
@@ -420,6 +444,9 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   load.device = options.device;
   load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32
   load.progress = options.progress;
+  if (!options.draft_heads.empty()) {
+    impl->LoadDraftHeads(decoder.graph, options.draft_heads, load);
+  }
   try {
     impl->graph = RuntimeGraph::Build(std::move(decoder.graph), load);
   } catch (const Error& error) {
@@ -442,6 +469,10 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
 const LanguageModelInfo& LanguageModel::info() const { return impl_->info; }
 const DecoderFacts& LanguageModel::facts() const { return impl_->facts; }
 const std::shared_ptr<const RuntimeGraph>& LanguageModel::graph() const { return impl_->graph; }
+
+const std::shared_ptr<const RuntimeGraph>& LanguageModel::draft_heads() const {
+  return impl_->draft_heads;
+}
 
 KvShape LanguageModel::kv_shape(KvType type) const {
   return {impl_->kv_layers, impl_->kv_heads, impl_->info.head_dim, type};
