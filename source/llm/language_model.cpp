@@ -10,7 +10,6 @@
 #include "decoder/cut_weights.h"
 #include "decoder/decoder.h"
 #include "decoder/decoder_graph.h"
-#include "decoder/draft_heads.h"
 #include "decoder/encoder_decoder.h"
 #include "decoder/pipeline.h"
 #include "decoder/quantized_checkpoint.h"
@@ -18,6 +17,7 @@
 #include "decoder/shard.h"
 #include "llm/exactness.h"
 #include "llm/experts_place.h"
+#include "llm/load_draft_heads.h"
 #include "llm/load_on_ranks.h"
 #include "llm/rank_device.h"
 #include "llm/rank_group.h"
@@ -81,10 +81,6 @@ DecoderFacts FactsOf(const RuntimeGraph& graph, bool exact, int64_t short_contex
   return facts;
 }
 
-}  // namespace
-
-namespace {
-
 bool IsExact(const LanguageModelInfo& info, const LanguageModelOptions& options) {
   const auto weight_bytes = static_cast<double>(info.weight_bytes);
   return options.exact.value_or(IsExactByDefault(options.device.type, weight_bytes));
@@ -141,7 +137,6 @@ struct LanguageModel::Impl {
   StateShape state;
 
   uint64_t TakePart(DecoderGraph& decoder, const RankOptions& ranks, bool on_gpu);
-  void LoadDraftHeads(Graph& decoder, const std::filesystem::path& folder, LoadOptions load);
   void MakeReader(const LanguageModelOptions& options);
   void Fill(const TokenizerSource& source, const std::vector<NamedTemplate>& texts,
             const std::vector<int32_t>& ends);
@@ -223,27 +218,6 @@ void LanguageModel::Impl::MakeReader(const LanguageModelOptions& options) {
   facts.start_token = reader->config().start_token;
   facts.first_token = reader->config().forced_first;
   encoder.reset();
-}
-
-/// `decoder` has logits and argmax, and gets what the heads read as a third output.
-void LanguageModel::Impl::LoadDraftHeads(Graph& decoder, const std::filesystem::path& folder,
-                                         LoadOptions load) {
-  if (group != nullptr) {
-    throw Error(ErrorCode::kUnsupported,
-                "heads guess for a model of one rank: take fewer ranks, a draft model or n-grams");
-  }
-  try {
-    const DraftHeadsFiles files = ReadDraftHeads(folder);
-    Graph heads = BuildDraftHeads(files, info.hidden, info.vocabulary);
-    AddHidden(decoder);
-    info.draft_heads = files.heads;
-    info.draft_head_bytes = WeightBytes(heads);
-    info.weight_bytes += info.draft_head_bytes;
-    load.progress = nullptr;
-    draft_heads = RuntimeGraph::Build(std::move(heads), load);
-  } catch (const Error& error) {
-    throw error.WithContext("draft heads " + Quote(folder.string()) + ": ");
-  }
 }
 
 namespace {
@@ -445,7 +419,11 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32
   load.progress = options.progress;
   if (!options.draft_heads.empty()) {
-    impl->LoadDraftHeads(decoder.graph, options.draft_heads, load);
+    if (!alone) {
+      throw Error(ErrorCode::kUnsupported,
+                  "heads guess for a model of one rank: leave them or the other ranks out");
+    }
+    impl->draft_heads = LoadDraftHeads(options.draft_heads, decoder.graph, impl->info, load);
   }
   try {
     impl->graph = RuntimeGraph::Build(std::move(decoder.graph), load);
