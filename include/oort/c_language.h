@@ -138,8 +138,9 @@ OORT_C_API void oort_result_free(oort_result* result);
 typedef struct oort_engine oort_engine;
 /* Options: threads, kv, cache_tokens, memory_limit, most_running ... With draft=model the one at
  * draft_model is loaded, with device, isa and exact as these options have them, but without
- * load_adapter, weights, group and ranks, which are the main model's: the same object may serve
- * both. With ranks, each has so many threads. */
+ * load_adapter, weights, group, draft_heads and ranks, which are the main model's: the same object
+ * may serve both. draft=heads takes those that the model was loaded with. With ranks, each has so
+ * many threads. */
 OORT_C_API oort_code oort_engine_new(const oort_model* model, const oort_options* options,
                                      oort_engine** engine, oort_error** error);
 /* Answers a prompt, text or conversation, and waits for the end. `on_piece` may be NULL. Options:

@@ -26,7 +26,8 @@ struct DraftOptions {
   enum Source : unsigned char {
     kNone,
     kNgram,  ///< what followed the last tokens where they stood before, in prompt or answer
-    kModel   ///< a smaller model of the same vocabulary
+    kModel,  ///< a smaller model of the same vocabulary
+    kHeads   ///< those that the model was loaded with: LanguageModelOptions::draft_heads
   } source = kNone;
   std::shared_ptr<const LanguageModel> model;  ///< of kModel
   /// Guesses in a step, for each answer, as far as there is room. 0: as many as are expected to

@@ -82,6 +82,9 @@ struct LanguageModelOptions {
   /// more than 256, fp8: more than 8) round activations to 8 bits, too, with a scale for each
   /// token. Empty: neither.
   std::string activations;
+  /// A folder of heads that guess later tokens from what the model's own head reads, as Medusa's
+  /// scripts write it, for DraftOptions::kHeads; empty: none. Their weights stay as they are there.
+  std::filesystem::path draft_heads;
   Isa isa = DefaultIsa();
   Device device;
   RankOptions ranks;
@@ -101,6 +104,8 @@ struct LanguageModelInfo {
   size_t weight_bytes = 0;  ///< of all weights as they lie in the file
   size_t step_bytes = 0;    ///< of those that a step of one token reads
   size_t file_bytes = 0;
+  int64_t draft_heads = 0;      ///< that guess later tokens
+  size_t draft_head_bytes = 0;  ///< of all of them; in weight_bytes, but not in step_bytes
   /// Of a model whose layers have a state of each sequence: what one takes, whatever its length, on
   /// all ranks together.
   size_t state_bytes = 0;
@@ -153,9 +158,11 @@ class LanguageModel : public std::enable_shared_from_this<LanguageModel> {
   const LanguageModelInfo& info() const;
   const DecoderFacts& facts() const;
   /// Inputs: tokens, positions, and the rows whose logits are wanted, i32; outputs: logits, and the
-  /// argmax of each of these rows, i32. It runs with a SequenceBatch as
-  /// RunOptions::state.
+  /// argmax of each of these rows, i32, and where there are draft_heads() what they read of each.
+  /// It runs with a SequenceBatch as RunOptions::state.
   const std::shared_ptr<const RuntimeGraph>& graph() const;
+  /// Of rows of the third output of graph() the logits of each head that guesses; null for none.
+  const std::shared_ptr<const RuntimeGraph>& draft_heads() const;
   KvShape kv_shape(KvType type) const;
   /// What layers of this rank keep of each sequence besides; without layers for most models.
   const StateShape& state_shape() const;

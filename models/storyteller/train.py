@@ -16,13 +16,9 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch.nn import functional
 
-import corpus
-from grammar import fill
 from llama import Llama
+from samples import BEGIN, CONTEXT, END, SPECIAL, encode, texts
 
-SPECIAL = ["<|begin|>", "<|end|>", "<|user|>", "<|assistant|>"]
-BEGIN, END, USER, ASSISTANT = range(4)
-CONTEXT = 512
 BEGINNING = 64
 CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 1024, "hidden_size": 128,
           "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -36,17 +32,6 @@ TEMPLATE = """{{ bos_token }}{% for message in messages %}\
 {% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"""
 
 
-def texts(seed, count):
-    """Conversations as (role, text) lists, and some stories without one around them, for --raw."""
-    rng = random.Random(seed)
-    for _ in range(count):
-        if rng.random() < 0.15:
-            slots, _, shape, _ = corpus.story(rng)
-            yield [(None, fill(shape, slots))]
-        else:
-            yield [((USER, ASSISTANT)[i % 2], text) for i, text in enumerate(corpus.talk(rng))]
-
-
 def train_tokenizer(samples):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -58,13 +43,6 @@ def train_tokenizer(samples):
     tokenizer.post_processor = processors.TemplateProcessing(single="<|begin|> $A", pair="<|begin|> $A $B",
                                                              special_tokens=[("<|begin|>", BEGIN)])
     return tokenizer
-
-
-def encode(tokenizer, sample):
-    ids = [BEGIN]
-    for role, text in sample:
-        ids += ([] if role is None else [role]) + tokenizer.encode(text, add_special_tokens=False).ids + [END]
-    return ids
 
 
 def batches(rows, size, seed):

@@ -68,25 +68,29 @@ std::set<std::string> WeightFiles(const Folder& folder) {
 
 }  // namespace
 
+void ReadPlainFile(const std::shared_ptr<const ByteSource>& source, TensorTable& table,
+                   std::string_view without) {
+  for (const safetensors::Entry& entry : safetensors::ReadHeader(*source)) {
+    if (!without.empty() && entry.name.ends_with(without)) continue;
+    if (!entry.format || entry.shape.empty() || entry.shape.size() > 2) {
+      throw Error(ErrorCode::kUnsupported,
+                  Quote(entry.name) + " is stored as " + entry.dtype +
+                      "; matrices and vectors of F32, F16 and BF16 can be read");
+    }
+    PlacedTensor placed;
+    placed.source = source;
+    placed.offset = entry.offset;
+    placed.format = *entry.format;
+    placed.rank = static_cast<int>(entry.shape.size());
+    placed.columns = entry.shape.back();
+    if (placed.rank == 2) placed.rows = entry.shape.front();
+    table.Add(entry.name, std::move(placed));
+  }
+}
+
 void ReadPlainTensors(const Folder& folder, TensorTable& table, std::string_view without) {
   for (const std::string& file : WeightFiles(folder)) {
-    const auto source = folder.Open(file);
-    for (const safetensors::Entry& entry : safetensors::ReadHeader(*source)) {
-      if (!without.empty() && entry.name.ends_with(without)) continue;
-      if (!entry.format || entry.shape.empty() || entry.shape.size() > 2) {
-        throw Error(ErrorCode::kUnsupported,
-                    Quote(entry.name) + " is stored as " + entry.dtype +
-                        "; matrices and vectors of F32, F16 and BF16 can be read");
-      }
-      PlacedTensor placed;
-      placed.source = source;
-      placed.offset = entry.offset;
-      placed.format = *entry.format;
-      placed.rank = static_cast<int>(entry.shape.size());
-      placed.columns = entry.shape.back();
-      if (placed.rank == 2) placed.rows = entry.shape.front();
-      table.Add(entry.name, std::move(placed));
-    }
+    ReadPlainFile(folder.Open(file), table, without);
   }
 }
 

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/activation.h"
+#include "oort/source.h"
 #include "parser/checkpoint/tensor_table.h"
 #include "parser/huggingface/folder.h"
 #include "text/json.h"
@@ -25,8 +27,11 @@ int64_t SizeIn(const json::Object& file, std::string_view key, std::optional<int
 /// Throws kUnsupported for one that is not known.
 Activation ActivationOf(const json::Object& file, std::string_view name);
 
-/// All matrices and vectors of model.safetensors, or of the files of its index; those whose name
-/// ends with `without` are left out.
+/// All matrices and vectors of one safetensors file; those whose name ends with `without` are left
+/// out.
+void ReadPlainFile(const std::shared_ptr<const ByteSource>& source, TensorTable& table,
+                   std::string_view without = {});
+/// The same of model.safetensors, or of the files of its index.
 void ReadPlainTensors(const Folder& folder, TensorTable& table, std::string_view without = {});
 
 }  // namespace oort::huggingface

@@ -204,8 +204,9 @@ class LanguageModel:
     exchange        how ranks on GPUs exchange numbers: "auto" (by NCCL where all have it), "nccl" or "host"
     rank_deadline   seconds that ranks wait for one that does not come
 
-    draft           who guesses what answers say next, so that they take fewer steps: "ngram", or "model"
+    draft           who guesses what answers say next, so that they take fewer steps: "ngram", "model" or "heads"
     draft_model     the path of the smaller model that guesses
+    draft_heads     the folder of Medusa's heads that guess
     draft_tokens    guesses in a step for each answer; 0: as many as pay
 
     prompt_chunk    most tokens of a prompt in one step
@@ -251,6 +252,7 @@ class LanguageModel:
         rank_deadline: Optional[float] = None,
         draft: Optional[str] = None,
         draft_model: Optional[PathLike] = None,
+        draft_heads: Optional[PathLike] = None,
         draft_tokens: Optional[int] = None,
         prompt_chunk: Optional[int] = None,
         step_tokens: Optional[int] = None,
@@ -269,7 +271,8 @@ class LanguageModel:
             "threads": threads, "cache_tokens": cache_tokens, "kv": kv, "memory_limit": memory_limit,
             "deterministic": deterministic, "reuse_prefixes": reuse_prefixes, "adapters": adapters,
             "progress": progress, "ranks": ranks, "split": split, "exchange": exchange,
-            "rank_deadline": rank_deadline, "draft": draft, "draft_model": draft_model, "draft_tokens": draft_tokens,
+            "rank_deadline": rank_deadline, "draft": draft, "draft_model": draft_model,
+            "draft_heads": draft_heads, "draft_tokens": draft_tokens,
             "prompt_chunk": prompt_chunk, "step_tokens": step_tokens, "step_seconds": step_seconds,
             "most_running": most_running, "most_waiting": most_waiting, "most_waiting_tokens": most_waiting_tokens,
             "reserve_cache": reserve_cache, "swap_bytes": swap_bytes,
@@ -280,6 +283,8 @@ class LanguageModel:
             return
         if draft_model is not None:
             options.update(draft="model" if draft is None else draft, draft_model=os.fspath(draft_model))
+        if draft_heads is not None:
+            options.update(draft=options["draft"] or "heads", draft_heads=os.fspath(draft_heads))
         options["adapters"] = [(name, os.fspath(file)) for name, file in pairs("adapters", adapters)]
         self._loaded = _oort.Model(self.path, options)
 

@@ -127,6 +127,9 @@ LanguageModelOptions ModelOptionsOf(const nb::dict& given) {
   for (auto& [name, file] : adapters) {
     options.adapters.push_back({std::move(name), std::move(file)});
   }
+  std::string heads;
+  Set(heads, given, "draft_heads");
+  options.draft_heads = heads;
   options.ranks = RanksOf(given);
   options.progress = ProgressOf(given["progress"]);
   return options;
@@ -157,8 +160,10 @@ EngineLoopOptions EngineOptionsOf(const nb::dict& given) {
   SetNamed(engine.draft.source, given, "draft", [](const std::string& name) {
     if (name == "ngram") return DraftOptions::kNgram;
     if (name == "model") return DraftOptions::kModel;
+    if (name == "heads") return DraftOptions::kHeads;
     if (name.empty() || name == "none") return DraftOptions::kNone;
-    throw Error(ErrorCode::kInvalidArgument, "draft '" + name + "' is not none, ngram or model");
+    throw Error(ErrorCode::kInvalidArgument,
+                "draft '" + name + "' is not none, ngram, model or heads");
   });
   return loop;
 }
@@ -171,6 +176,9 @@ std::shared_ptr<Model> LoadModel(const std::string& path, const nb::dict& option
   if (drafts.empty() != (engine.engine.draft.source != DraftOptions::kModel)) {
     throw Error(ErrorCode::kInvalidArgument, "draft=\"model\" and draft_model go together");
   }
+  if (load.draft_heads.empty() != (engine.engine.draft.source != DraftOptions::kHeads)) {
+    throw Error(ErrorCode::kInvalidArgument, "draft=\"heads\" and draft_heads go together");
+  }
   std::shared_ptr<const LanguageModel> model;
   RunUnlocked(true, [&](const std::stop_token& stop) {
     load.stop = stop;
@@ -181,6 +189,7 @@ std::shared_ptr<Model> LoadModel(const std::string& path, const nb::dict& option
     load.adapters.clear();
     load.weights = usual.weights;
     load.group = usual.group;
+    load.draft_heads.clear();
     load.ranks = usual.ranks;
     engine.engine.draft.model = LanguageModel::Load(drafts, load);
   });

@@ -28,6 +28,7 @@ constexpr OptionSpec kTable[] = {
     {"activations", kChoice, "of what products on a Hopper GPU are; default: 16 bits", 0,
      "int8|fp8"},
     {"load_adapter", kFiles, "a LoRA adapter that requests may name: NAME=PATH"},
+    {"draft_heads", kText, "folder of Medusa's heads, loaded for engines with draft=heads"},
     {"ranks", kInteger,
      "threads of this process that compute a model together: one for each GPU, say", 1},
     {"split", kChoice, "how ranks share a model; exact: to the bits of one rank", 0,
@@ -73,7 +74,7 @@ constexpr OptionSpec kTable[] = {
     {"reuse_prefixes", kFlag, "begin a prompt with what was read of others that begin alike"},
     {"deterministic", kFlag, "compute each answer as it would be alone, to the last bit"},
     {"draft", kChoice, "who guesses what answers say next, so that they take fewer steps", 0,
-     "none|ngram|model"},
+     "none|ngram|model|heads"},
     {"draft_model", kText, "path of the smaller model that guesses, with draft=model"},
     {"draft_tokens", kInteger, "guesses in a step for each answer; 0: as many as pay"},
     // Requests.

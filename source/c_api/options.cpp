@@ -255,6 +255,7 @@ LanguageModelOptions ModelOptionsOf(const oort_options* options, std::stop_sourc
   model.weights = settings.Text("weights").value_or("");
   model.activations = settings.Text("activations").value_or("");
   Assign(model.group, settings.Integer("group"));
+  model.draft_heads = settings.Text("draft_heads").value_or("");
   for (const std::string& adapter : settings.Texts("load_adapter")) {
     const size_t equals = adapter.find('=');
     model.adapters.push_back({adapter.substr(0, equals), adapter.substr(equals + 1)});
@@ -285,6 +286,7 @@ DraftOptions DraftOf(const oort_options* options) {
   const std::optional<std::string> path = settings.Text("draft_model");
   Assign(draft.tokens, settings.Integer("draft_tokens"));
   if (source == "ngram") draft.source = DraftOptions::kNgram;
+  if (source == "heads") draft.source = DraftOptions::kHeads;
   if (source != "model") return draft;
   if (!path) {
     throw Error(ErrorCode::kInvalidArgument, "draft=model needs option draft_model, a path");
@@ -297,6 +299,7 @@ DraftOptions DraftOf(const oort_options* options) {
   load.weights = defaults.weights;
   load.activations = defaults.activations;
   load.group = defaults.group;
+  load.draft_heads.clear();
   load.ranks = defaults.ranks;
   draft.source = DraftOptions::kModel;
   draft.model = LanguageModel::Load(*path, load);

@@ -13,6 +13,7 @@
 #include <random>
 
 #include "cli/progress.h"
+#include "parser/huggingface/draft_heads.h"
 #include "text/utf8.h"
 
 namespace oort::cli {
@@ -115,8 +116,9 @@ void LanguageOptions::AddDraft(CLI::App& app) {
   CLI::Option* drafter = app.add_option(
       "--draft", draft,
       "Who guesses the next tokens, which a step then checks together: ngram (what followed the "
-      "last tokens before), or a smaller model of the same vocabulary. Answers stay the same");
-  drafter->type_name("ngram|MODEL");
+      "last tokens before), a smaller model of the same vocabulary, or a folder of Medusa's heads "
+      "for this one. Answers stay the same");
+  drafter->type_name("ngram|MODEL|HEADS");
   app.add_option("--draft-tokens", draft_tokens,
                  "Guesses in a step (default: as many as pay, none where none do)")
       ->type_name("N")
@@ -137,6 +139,7 @@ std::shared_ptr<const LanguageModel> LanguageOptions::Load() const {
   options.isa = isa;
   options.progress = line.Function();
   options.ranks = Ranks();
+  if (draft != "ngram" && IsDraftHeads(draft)) options.draft_heads = draft;
   std::shared_ptr<const LanguageModel> loaded;
   if (!random.empty()) {
     loaded = LanguageModel::Random(random, weights.empty() ? "bf16" : weights, group_size, options);
@@ -165,6 +168,8 @@ EngineOptions LanguageOptions::ForEngine(const LanguageModel& loaded) const {
   options.draft.tokens = draft_tokens;
   if (draft == "ngram") {
     options.draft.source = DraftOptions::kNgram;
+  } else if (loaded.draft_heads()) {
+    options.draft.source = DraftOptions::kHeads;
   } else if (!draft.empty()) {
     ProgressLine line;
     LanguageModelOptions load;

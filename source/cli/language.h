@@ -35,7 +35,8 @@ struct LanguageOptions {
   std::string random, weights;
   std::optional<int64_t> group;
   std::vector<AdapterFile> adapters;
-  std::string draft;         ///< "ngram", or the files of a smaller model; empty: nobody guesses
+  /// "ngram", the files of a smaller model, or a folder of heads; empty: nobody guesses.
+  std::string draft;
   int64_t draft_tokens = 0;  ///< 0: as many as pay
   /// A number, "mpi", or "tcp:0/2@first:7070"; empty: mpi where mpirun has started several.
   std::string ranks;
@@ -63,8 +64,8 @@ struct LanguageOptions {
   void AddShard(CLI::App& app);
   /// Throws LedToTheEnd where this process was another rank than the first, and is done.
   std::shared_ptr<const LanguageModel> Load() const;
-  /// Loads the draft model, where there is one. Throws a UsageError where the model has a smaller
-  /// context than asked for.
+  /// Loads the draft model, where there is one; heads come with the model. Throws a UsageError
+  /// where the model has a smaller context than asked for.
   EngineOptions ForEngine(const LanguageModel& loaded) const;
 
  private:

@@ -221,7 +221,8 @@ serve::LanguageSource SourceOf(const ServeArguments& options, const std::string&
     ServeArguments own = options;
     own.language.model = file;
     own.language.adapters = adapters;
-    // A smaller model has the vocabulary of one, which is MODEL where there is one.
+    // A smaller model has the vocabulary of one, and heads are those of one, which is MODEL where
+    // there is one.
     if (own.language.draft != "ngram" && !first) own.language.draft.clear();
     std::shared_ptr<const LanguageModel> model = own.language.Load();
     own.language.context = std::min(own.language.context, model->info().context);

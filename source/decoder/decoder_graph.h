@@ -12,8 +12,9 @@
 
 namespace oort {
 
-/// The outputs of a decoder's graph once it has both.
-inline constexpr int kLogitsOutput = 0, kArgmaxOutput = 1;
+/// The outputs of a decoder's graph once it has both; what its head reads is there where others
+/// guess from it.
+inline constexpr int kLogitsOutput = 0, kArgmaxOutput = 1, kHiddenOutput = 2;
 
 struct DecoderGraph {
   Graph graph;

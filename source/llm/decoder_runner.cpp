@@ -192,7 +192,8 @@ void DecoderRunner::Run(std::span<const StepItem> items, const RunOptions& optio
                         Device logits_on, Wanted wanted) {
   RunOptions run = options;
   run.unread_outputs = uint64_t{1} << (wanted == Wanted::kLogits ? kArgmaxOutput : kLogitsOutput);
-  PendingForward forward = Begin(items, run, {}, logits, logits_on, argmax_);
+  hidden_at_ = hidden_.size() - 1;
+  PendingForward forward = Begin(items, run, {}, logits, logits_on, argmax_, hidden_[hidden_at_]);
   try {
     forward.Wait();
   } catch (...) {
@@ -211,7 +212,8 @@ void DecoderRunner::BeginStep(std::span<const StepItem> items, bool continues) {
       if (item.sequence != nullptr) step.grown.emplace_back(item.sequence, std::ssize(item.tokens));
     }
     const Tensor tokens = continues ? picked_[(begun_ + 1) % 2] : Tensor();
-    step.forward = Begin(items, {}, tokens, unseen_logits_, made_on_, picked_[begun_ % 2]);
+    const size_t turn = begun_ % 2;
+    step.forward = Begin(items, {}, tokens, unseen_logits_, made_on_, picked_[turn], hidden_[turn]);
   } catch (...) {
     under_way_.pop_back();
     throw;
@@ -237,6 +239,7 @@ StepTokens DecoderRunner::EndStep(std::span<const int32_t> rows_of_logits) {
   StepTokens result{.tokens = picked_[turn].span<int32_t>()};
   try {
     under_way_.front().forward.Wait();
+    hidden_at_ = turn;
     if (under_way_.front().draws) result.reports = drawer().End(turn);
     if (!rows_of_logits.empty()) {
       CopyLogits(rows_of_logits);
@@ -249,6 +252,11 @@ StepTokens DecoderRunner::EndStep(std::span<const int32_t> rows_of_logits) {
   for (const auto& [sequence, tokens] : under_way_.front().grown) KeepState(*sequence);
   under_way_.pop_front();
   return result;
+}
+
+std::span<const float> DecoderRunner::hidden() const {
+  const Tensor& rows = hidden_[hidden_at_];
+  return rows.defined() ? rows.span<float>() : std::span<const float>();
 }
 
 /// Of the step that ran last, into logits_.
@@ -389,7 +397,7 @@ void DecoderRunner::FillUp(std::span<const StepItem> items) {
 
 PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOptions& options,
                                     const Tensor& tokens, Tensor& logits, Device logits_on,
-                                    Tensor& argmax) {
+                                    Tensor& argmax, Tensor& hidden) {
   Reserve(items);
   Describe(items);
   const auto borrow = [](std::vector<int32_t>& values) {
@@ -403,7 +411,13 @@ PendingForward DecoderRunner::Begin(std::span<const StepItem> items, const RunOp
   const int64_t rows = static_cast<int64_t>(rows_.size());
   Fit(logits, DType::kF32, {rows, vocabulary()}, logits_on);
   Fit(argmax, DType::kI32, {rows}, Device::Cpu());
-  std::array<Tensor, 2> outputs = {logits, argmax};
+  std::array<Tensor, 3> made = {logits, argmax};
+  std::span<Tensor> outputs(made.data(), 2);
+  if (model_->draft_heads()) {
+    Fit(hidden, DType::kF32, {rows, model_->info().hidden}, Device::Cpu());
+    made[kHiddenOutput] = hidden;
+    outputs = made;
+  }
   const std::array<Tensor, 3> inputs = {tokens.defined() ? tokens : borrow(tokens_),
                                         borrow(positions_), borrow(rows_)};
   PendingForward forward = Forward(inputs, outputs, run, rows_alone);

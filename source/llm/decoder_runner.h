@@ -79,6 +79,9 @@ class DecoderRunner {
   size_t steps_under_way() const { return under_way_.size(); }
   /// Another token of a row of the step that ended last, while no other is under way.
   DrawnToken DrawAgain(const cuda::TokenDraw& draw);
+  /// Of each row of the step that ended last what heads guess from, row by row; empty where the
+  /// model has no such heads. Valid as long as what the step gave.
+  std::span<const float> hidden() const;
   /// Whether DrawRows can be called: where logits stay on a GPU.
   bool draws_on_device() const { return draws_; }
   /// Whether steps may continue others: on a GPU that reads the tokens again by itself. Other
@@ -114,13 +117,14 @@ class DecoderRunner {
   void PrepareStates(std::span<const StepItem> items);
   /// What a step is asked for: what nobody reads need not be computed.
   enum class Wanted : unsigned char { kLogits, kArgmax };
-  /// Fills `logits` or argmax_.
+  /// Fills `logits` or argmax_, and hidden.
   void Run(std::span<const StepItem> items, const RunOptions& options, Tensor& logits,
            Device logits_on, Wanted wanted);
   /// The same with `argmax`, and with `tokens` instead of those of the items where it is
   /// defined; the sequences are longer by what is still under way.
   PendingForward Begin(std::span<const StepItem> items, const RunOptions& options,
-                       const Tensor& tokens, Tensor& logits, Device logits_on, Tensor& argmax);
+                       const Tensor& tokens, Tensor& logits, Device logits_on, Tensor& argmax,
+                       Tensor& hidden);
   void Describe(std::span<const StepItem> items);
   void AddPictureRow(const StepItem& item, int64_t position);
   void AddSlice(const StepItem& item);
@@ -159,6 +163,9 @@ class DecoderRunner {
   Tensor unseen_logits_;    // where they were made
   std::deque<UnderWay> under_way_;
   std::array<Tensor, 2> picked_;  // what steps pick, in turns: the next one reads it, too
+  // What draft heads read, of steps in turns, and of those that Run runs.
+  std::array<Tensor, 3> hidden_;
+  size_t hidden_at_ = 0;  // in which of these that of the step is that ended last
   Tensor picked_again_;
   size_t begun_ = 0;  // steps, so whose turn it is
 };

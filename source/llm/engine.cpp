@@ -171,6 +171,7 @@ void Engine::Impl::StepReporting(Generation& g, int64_t count) {
   Attempt(g, [&] {
     StepRows rows;
     rows.logits = runner.Step({&item, 1});
+    rows.hidden = runner.hidden();
     ReportPrompt(g, rows.logits);
     Computed(g, count);
     if (last) Accept(g, rows, static_cast<size_t>(count - 1));

@@ -48,8 +48,12 @@ std::optional<cuda::TokenDraw> Engine::Impl::DrawOf(Generation& g, size_t row, i
 /// Logits come to the host only of rows that need them there. What may come next is found while the
 /// device computes them.
 StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation* const> rows) {
-  if (std::ranges::all_of(rows, &Generation::picks_argmax)) return {{}, runner.StepArgmax(items)};
   StepRows result;
+  if (std::ranges::all_of(rows, &Generation::picks_argmax)) {
+    result.tokens = runner.StepArgmax(items);
+    result.hidden = runner.hidden();
+    return result;
+  }
   for (size_t i = 0; i < rows.size(); ++i) {
     // Rows of one answer are for one token after another.
     const bool has_others =
@@ -59,7 +63,10 @@ StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation
     }
   }
   if (!runner.draws_on_device() || result.with_logits.size() == rows.size()) {
-    return {runner.Step(items)};
+    result.with_logits.clear();
+    result.logits = runner.Step(items);
+    result.hidden = runner.hidden();
+    return result;
   }
   runner.BeginStep(items, false);
   StepTokens picked;
@@ -83,6 +90,7 @@ StepRows Engine::Impl::Run(std::span<const StepItem> items, std::span<Generation
   result.tokens = picked.tokens;
   result.reports = picked.reports;
   result.logits = picked.logits;
+  result.hidden = runner.hidden();
   return result;
 }
 
@@ -187,6 +195,7 @@ void Engine::Impl::StepFlight() {
     const StepTokens picked = runner.EndStep();
     rows.tokens = picked.tokens;
     rows.reports = picked.reports;
+    rows.hidden = runner.hidden();
     const double seconds = SecondsSince(start);
     costs.Observe(std::ssize(parts), seconds);
     ledger.Observe(seconds, seconds);

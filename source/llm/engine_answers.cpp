@@ -87,6 +87,7 @@ void Engine::Impl::Accept(Generation& g, const StepRows& rows, size_t row) {
     return ScoreBeam(g, rows.logits.subspan(*rows.LogitsRow(row) * vocabulary, vocabulary));
   }
   const bool is_first = g.id == g.group->id;
+  KeepHidden(g, rows, row);
   if (FindAllowed(g)) {
     AcceptToken(g, Pick(g, rows, row, false));
   } else {
@@ -116,6 +117,7 @@ void Engine::Impl::ForkAnswers(Generation& first, const StepRows& rows, size_t r
   }
   runner.CopyBlocks(copies);
   for (Generation* g : born) {
+    KeepHidden(*g, rows, row);
     if (FindAllowed(*g)) {
       AcceptToken(*g, Pick(*g, rows, row, true));
     } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Guesses of what answers say next: how many a step checks, and what becomes of them.
 #include "llm/engine_impl.h"
+#include "llm/heads_drafter.h"
 #include "llm/model_drafter.h"
 #include "llm/speculation/ngram_drafter.h"
 
@@ -27,8 +28,9 @@ std::vector<double> ChancesOf(std::span<const Guess> guesses, const GuessOdds& o
 
 }  // namespace
 
-std::unique_ptr<Drafter> MakeDrafter(const LanguageModel& model, const EngineOptions& options,
-                                     int64_t cache_tokens) {
+std::unique_ptr<Drafter> MakeDrafter(const std::shared_ptr<const LanguageModel>& shared,
+                                     const EngineOptions& options, int64_t cache_tokens) {
+  const LanguageModel& model = *shared;
   const DraftOptions& draft = options.draft;
   if (draft.tokens < 0 || draft.tokens >= kMostCheckedRows) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -40,6 +42,12 @@ std::unique_ptr<Drafter> MakeDrafter(const LanguageModel& model, const EngineOpt
   // What a wrong guess did to a state cannot be taken back.
   if (model.info().state_bytes > 0) throw NotOfStates(model.info(), "guessing tokens ahead");
   if (draft.source == DraftOptions::kNgram) return std::make_unique<NgramDrafter>();
+  if (draft.source == DraftOptions::kHeads) {
+    if (model.draft_heads()) return std::make_unique<HeadsDrafter>(shared, options.threads);
+    throw Error(ErrorCode::kInvalidArgument,
+                "the model was loaded without heads that guess: "
+                "LanguageModelOptions::draft_heads names their folder");
+  }
   if (!draft.model) throw Error(ErrorCode::kInvalidArgument, "no draft model was given");
   CheckSameVocabulary(model, *draft.model);
   return std::make_unique<ModelDrafter>(draft.model, options.kv.value_or(draft.model->default_kv()),
@@ -75,13 +83,12 @@ void Engine::Impl::CutGuesses(const Generation& g, std::vector<Guess>& guesses) 
   guesses.resize(kept);
 }
 
-/// What a guess takes, as it was so far, or else as the weights tell that both models read.
+/// What a guess takes, as it was so far, or else as the weights tell that it and a step read.
 double Engine::Impl::DraftSeconds() const {
-  if (draft_seconds > 0 || !options.draft.model) return draft_seconds;
-  const auto bytes = [](const LanguageModel& of) {
-    return static_cast<double>(std::max<size_t>(of.info().step_bytes, 1));
-  };
-  return costs.Seconds(1) * std::min(bytes(*options.draft.model) / bytes(*model), 1.0);
+  if (draft_seconds > 0 || drafter->is_free()) return draft_seconds;
+  const auto number = [](size_t bytes) { return static_cast<double>(std::max<size_t>(bytes, 1)); };
+  const double share = number(drafter->guess_bytes()) / number(model->info().step_bytes);
+  return costs.Seconds(1) * std::min(share, 1.0);
 }
 
 /// What a draft model takes to read so many tokens.
@@ -114,7 +121,7 @@ int64_t Engine::Impl::GuessesOfRound(std::span<Generation* const> asking) {
     probes = probes || is_time || std::ssize(g->result.tokens) <= kFirstTokens;
   }
   const int64_t answers = std::ssize(asking);
-  const int64_t most = std::min(kMostGuesses, step_rows() / answers - 1);
+  const int64_t most = std::min({kMostGuesses, drafter->most(), step_rows() / answers - 1});
   const double reading = ReadSeconds(UnreadTokens(asking)), plain = costs.Seconds(answers);
   const RoundPlan plan = PlanRound(chance, answers, DraftSeconds(), most, costs);
   if (MayGuess() && reading <= plan.gain * plain * kTokensToPayIn) {
@@ -144,6 +151,7 @@ void Engine::Impl::MakeGuesses(std::span<Generation* const> answers) {
     asks.push_back({.id = g->id,
                     .tokens = g->sequence->tokens,
                     .sampler = &g->sampler,
+                    .hidden = g->hidden,
                     .most = std::min(most, MostGuesses(*g)),
                     .odds = g->odds->all(),
                     .least_chance = LeastChance()});
@@ -266,6 +274,14 @@ void Engine::Impl::AcceptGuesses(Generation& g, int64_t guesses, const StepRows&
   for (int64_t i = 0; i < accepted; ++i) counted.accepted_at[static_cast<size_t>(i)] = 1;
   g.result.draft += counted;
   counts.draft += counted;
+}
+
+/// What the answer's next token is picked of is what heads guess the ones behind it from.
+void Engine::Impl::KeepHidden(Generation& g, const StepRows& rows, size_t row) const {
+  if (!drafter || !drafter->reads_hidden()) return;
+  const size_t width = static_cast<size_t>(model->info().hidden);
+  const std::span<const float> own = rows.hidden.subspan(row * width, width);
+  g.hidden.assign(own.begin(), own.end());
 }
 
 /// Which guesses were right, also of those that were not checked, as far as the answer has come.

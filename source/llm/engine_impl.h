@@ -33,6 +33,8 @@ struct StepRows {
   std::vector<int32_t> with_logits{};
   /// Of rows whose tokens were drawn, in order.
   std::span<const cuda::DrawReport> reports{};
+  /// Of all rows what draft heads read; empty where the model has none.
+  std::span<const float> hidden{};
 
   /// Which row of logits that of the step is; none where it has a token.
   std::optional<size_t> LogitsRow(size_t row) const {
@@ -81,8 +83,8 @@ inline double UsualCostOfRow(const LanguageModel& model, const DraftOptions& dra
 
 /// Who guesses for an engine with these options; null: nobody. Throws kInvalidArgument for options
 /// that make no sense, and for a draft model of another vocabulary.
-std::unique_ptr<Drafter> MakeDrafter(const LanguageModel& model, const EngineOptions& options,
-                                     int64_t cache_tokens);
+std::unique_ptr<Drafter> MakeDrafter(const std::shared_ptr<const LanguageModel>& model,
+                                     const EngineOptions& options, int64_t cache_tokens);
 
 /// Whether every step ends with a check of who has which blocks, which tests switch on: its time
 /// grows with the cache.
@@ -160,7 +162,7 @@ struct Engine::Impl {
                    .share_prefixes = options.reuse_prefixes.value_or(!options.deterministic)},
                   saver),
         budget(LimitsOfSteps(*model, options)),
-        drafter(MakeDrafter(*model, options, tokens)) {
+        drafter(MakeDrafter(model, options, tokens)) {
     if (drafter) odds.emplace(drafter->UsualOdds());
   }
   ~Impl() { DropFlights(); }  // while the sequences are there
@@ -232,6 +234,7 @@ struct Engine::Impl {
   void Accept(Generation& generation, const StepRows& rows, size_t row);
   void AcceptToken(Generation& generation, const SampledToken& sampled);
   void ForkAnswers(Generation& first, const StepRows& rows, size_t row);
+  void KeepHidden(Generation& generation, const StepRows& rows, size_t row) const;
   void ScoreBeam(Generation& beam, std::span<const float> logits);
   void AdvanceBeams();
   void Advance(AnswerGroup& group);

@@ -92,6 +92,7 @@ struct Generation {
   std::vector<int32_t> checked;   ///< in the step under way: its last token, and guesses behind it
   std::optional<GuessOdds> odds;  ///< by how its guesses turned out
   std::optional<double> guess_chance;
+  std::vector<float> hidden;  ///< what its last token was picked of, for heads that guess
   int64_t tokens_since_guess = 0;
 
   Generation(int64_t number, std::shared_ptr<AnswerGroup> of, int index);

@@ -18,6 +18,7 @@
 #include "llm/byte_activations.h"
 #include "llm/exactness.h"
 #include "llm/experts_place.h"
+#include "llm/load_draft_heads.h"
 #include "llm/load_on_ranks.h"
 #include "llm/rank_device.h"
 #include "llm/rank_group.h"
@@ -81,10 +82,6 @@ DecoderFacts FactsOf(const RuntimeGraph& graph, bool exact, int64_t short_contex
   return facts;
 }
 
-}  // namespace
-
-namespace {
-
 bool IsExact(const LanguageModelInfo& info, const LanguageModelOptions& options) {
   const auto weight_bytes = static_cast<double>(info.weight_bytes);
   const bool unasked =
@@ -122,7 +119,7 @@ struct LoadedTemplate {
 struct LanguageModel::Impl {
   LanguageModelInfo info;
   DecoderFacts facts;
-  std::shared_ptr<const RuntimeGraph> graph;
+  std::shared_ptr<const RuntimeGraph> graph, draft_heads;
   std::optional<Tokenizer> tokenizer;
   std::vector<LoadedTemplate> templates;
   std::vector<int32_t> end_tokens;
@@ -246,6 +243,7 @@ void CheckEncoderDecoderOptions(const LanguageModelOptions& options) {
       {options.device.type != DeviceType::kCpu, "a GPU"},
       {!options.adapters.empty(), "a LoRA adapter"},
       {!options.weights.empty(), "rounding weights while they are loaded"},
+      {!options.draft_heads.empty(), "drafting by heads"},
       {options.ranks.pipeline, "sharing layers among ranks (the pipeline split)"}};
   for (const auto& [is_given, what] : given) {
     if (is_given) throw NotOfEncoderDecoders(what);
@@ -425,6 +423,13 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
   load.device = options.device;
   load.disabled_passes = {"narrow-floats"};  // what lies between its layers is f32
   load.progress = options.progress;
+  if (!options.draft_heads.empty()) {
+    if (!alone) {
+      throw Error(ErrorCode::kUnsupported,
+                  "heads guess for a model of one rank: leave them or the other ranks out");
+    }
+    impl->draft_heads = LoadDraftHeads(options.draft_heads, decoder.graph, impl->info, load);
+  }
   try {
     impl->graph = RuntimeGraph::Build(std::move(decoder.graph), load);
   } catch (const Error& error) {
@@ -447,6 +452,10 @@ std::shared_ptr<const LanguageModel> LanguageModel::Finish(std::unique_ptr<Impl>
 const LanguageModelInfo& LanguageModel::info() const { return impl_->info; }
 const DecoderFacts& LanguageModel::facts() const { return impl_->facts; }
 const std::shared_ptr<const RuntimeGraph>& LanguageModel::graph() const { return impl_->graph; }
+
+const std::shared_ptr<const RuntimeGraph>& LanguageModel::draft_heads() const {
+  return impl_->draft_heads;
+}
 
 KvShape LanguageModel::kv_shape(KvType type) const {
   return {impl_->kv_layers, impl_->kv_heads, impl_->info.head_dim, type};

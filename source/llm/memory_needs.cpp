@@ -32,6 +32,12 @@ size_t StepBytes(const LanguageModel& model, int64_t tokens, int64_t wanted, int
   return CheckedAdd(on_host ? memory.arena : memory.device_arena, memory.outputs);
 }
 
+/// Of draft heads that guess for so many answers.
+MemoryReport PlanOfHeads(const LanguageModel& model, int64_t answers, int threads) {
+  const Tensor rows = Tensor::Meta(DType::kF32, Shape{answers, model.info().hidden});
+  return model.draft_heads()->Plan({rows}, threads).memory;
+}
+
 }  // namespace
 
 MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t tokens, int64_t answers,
@@ -69,6 +75,13 @@ MemoryNeeds NeedsOf(const LanguageModel& model, const EngineOptions& options) {
   const int64_t answers = std::max(options.most_running, guesses ? kMostCheckedRows : 1);
   MemoryNeeds needs =
       NeedsOf(model, options.kv.value_or(model.default_kv()), tokens, answers, threads);
+  if (const RuntimeGraph* const heads = model.draft_heads().get()) {
+    const MemoryReport memory = PlanOfHeads(model, std::min(answers, kMostCheckedRows), threads);
+    const bool on_host = heads->device().type == DeviceType::kCpu;
+    needs.weights = CheckedAdd(needs.weights, on_host ? memory.weights : memory.device_weights);
+    const size_t arena = on_host ? memory.arena : memory.device_arena;
+    needs.activations = CheckedAdd(needs.activations, CheckedAdd(arena, memory.outputs));
+  }
   if (const LanguageModel* const draft = options.draft.model.get()) {
     // It keeps as many tokens as the model does.
     const MemoryNeeds more =

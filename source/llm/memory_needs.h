@@ -28,7 +28,7 @@ Error NoRoom(const MemoryNeeds& needs, std::string_view what, size_t limit);
 MemoryNeeds NeedsOf(const LanguageModel& model, KvType kv, int64_t tokens, int64_t answers,
                     int threads);
 
-/// Of an Engine with these options, and of the draft model that it has.
+/// Of an Engine with these options, and of the draft heads or the draft model that it has.
 MemoryNeeds NeedsOf(const LanguageModel& model, const EngineOptions& options);
 
 /// Tokens of the cache that an Engine with these options has: what cache_tokens says, or else the

@@ -2,10 +2,10 @@
 #include "llm/model_drafter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "core/problems.h"
+#include "llm/speculation/sampled_guess.h"
 #include "llm/state_models.h"
 #include "llm/text_reader.h"
 #include "oort/error.h"
@@ -20,12 +20,6 @@ constexpr int64_t kPartOfPrompt = 512;  // tokens of a step that catches up
   throw Error(ErrorCode::kInvalidArgument,
               "the draft model cannot guess for this one: " + why +
                   "; take a smaller model of the same family, or draft by n-grams");
-}
-
-/// By how likely the smaller model finds its guess.
-uint8_t SurenessOfProbability(double probability) {
-  constexpr std::array<double, kSurenessClasses - 1> kFrom = {0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95};
-  return static_cast<uint8_t>(std::ranges::upper_bound(kFrom, probability) - kFrom.begin());
 }
 
 }  // namespace
@@ -57,9 +51,7 @@ ModelDrafter::ModelDrafter(std::shared_ptr<const LanguageModel> model, KvType kv
                            int64_t cache_tokens, int threads)
     : runner_(std::move(model), kv, cache_tokens, threads) {}
 
-std::array<double, kSurenessClasses> ModelDrafter::UsualOdds() const {
-  return {0.15, 0.25, 0.35, 0.5, 0.65, 0.75, 0.87, 0.97};
-}
+std::array<double, kSurenessClasses> ModelDrafter::UsualOdds() const { return kOddsOfSampled; }
 
 int64_t ModelDrafter::Unread(int64_t id, int64_t tokens) const {
   const auto found = held_.find(id);
@@ -135,11 +127,9 @@ void ModelDrafter::Guess(std::vector<Round>& rounds) {
   for (size_t i = 0; i < rounds.size(); ++i) {
     Round& round = rounds[i];
     const std::span<const float> row = logits.subspan(i * vocabulary, vocabulary);
-    const int32_t token = round.sampler.Sample(row).token;
-    const double logprob = static_cast<double>(LogprobOf(row, token, 0).logprob);
-    const uint8_t sureness = SurenessOfProbability(std::exp(logprob));
-    round.ask->guesses.push_back({token, sureness});
-    round.chance *= round.ask->odds[sureness];
+    const oort::Guess guess = SampledGuess(round.sampler, row);
+    round.ask->guesses.push_back(guess);
+    round.chance *= round.ask->odds[guess.sureness];
   }
   std::erase_if(rounds, [](const Round& round) {
     return round.chance < round.ask->least_chance ||

@@ -27,6 +27,7 @@ class ModelDrafter final : public Drafter {
   void Forget(int64_t id) noexcept override { held_.erase(id); }
   std::array<double, kSurenessClasses> UsualOdds() const override;
   bool is_free() const override { return false; }
+  size_t guess_bytes() const override { return runner_.model().info().step_bytes; }
   int64_t Unread(int64_t id, int64_t tokens) const override;
 
   const BlockPool& pool() const { return runner_.pool(); }

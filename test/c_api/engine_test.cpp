@@ -166,6 +166,32 @@ TEST_F(CApiEngine, GuessesLeaveTheAnswerAsItIs) {
   oort_result_free(guessed);
 }
 
+TEST_F(CApiEngine, HeadsOfTheModelGuess) {
+  Set("max_tokens", "40");
+  oort_result *alone = nullptr, *guessed = nullptr;
+  ASSERT_EQ(Complete("A fox", &alone), OORT_OK) << failure_.message();
+  oort_engine_free(engine_);
+  engine_ = nullptr;
+  Set("draft", "heads");
+  EXPECT_EQ(oort_engine_new(model_, options_, &engine_, failure_.slot()), OORT_INVALID_ARGUMENT);
+  const std::string path = Models() + "/storyteller";
+  Set("draft_heads", (path + "/heads").c_str());
+  Set("draft_tokens", "3");
+  oort_model* model = nullptr;
+  ASSERT_EQ(oort_model_load(path.c_str(), options_, &model, failure_.slot()), OORT_OK)
+      << failure_.message();
+  ASSERT_EQ(oort_engine_new(model, options_, &engine_, failure_.slot()), OORT_OK)
+      << failure_.message();
+  oort_model_free(model);
+  ASSERT_EQ(Complete("A fox", &guessed), OORT_OK) << failure_.message();
+  EXPECT_STREQ(oort_result_text(alone, 0, nullptr), oort_result_text(guessed, 0, nullptr));
+  int64_t accepted = 0;
+  EXPECT_EQ(oort_engine_number(engine_, "accepted_tokens", &accepted, failure_.slot()), OORT_OK);
+  EXPECT_GT(accepted, 0);
+  oort_result_free(alone);
+  oort_result_free(guessed);
+}
+
 TEST_F(CApiEngine, RanksAnswerAsOneDoes) {
   oort_result* alone = nullptr;
   ASSERT_EQ(Complete("A fox", &alone), OORT_OK) << failure_.message();

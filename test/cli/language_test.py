@@ -103,12 +103,15 @@ class GenerateTest(LanguageCase):
             ask = ["generate", STORYTELLER, "--prompt", "Tell me a story.", "--max-tokens", 60, *options, *PARITY]
             plain = self.json(*ask)
             self.assertNotIn("draft", plain)
-            for draft in (["ngram"], ["ngram", "--draft-tokens", 4], [STORYTELLER, "--draft-tokens", 5]):
+            for draft in (["ngram"], ["ngram", "--draft-tokens", 4], [STORYTELLER / "heads", "--draft-tokens", 3],
+                          [STORYTELLER / "heads"], [STORYTELLER, "--draft-tokens", 5]):
                 answer = self.json(*ask, "--draft", *draft)
                 self.assertEqual(answer["token_ids"], plain["token_ids"])
             self.assertEqual(answer["draft"]["accepted"], answer["draft"]["drafted"])
             self.assertGreater(answer["draft"]["tokens_per_step"], 4)
         self.fails(*ask, "--draft", TINY / "llama", says="the draft model cannot guess for this one")
+        self.fails("generate", TINY / "llama", "--raw", "--prompt", "a", "--draft", STORYTELLER / "heads",
+                   says="draft heads")
         self.fails(*ask, "--draft", "ngram", "--draft-tokens", 16, code=2, says="--draft-tokens")
         self.fails(*ask, "--draft-tokens", 4, code=2, says="--draft")
         bench = self.json("bench-llm", STORYTELLER, "--new-tokens", 20, "--rounds", 1, "--draft", STORYTELLER,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the seeds of gguf_fuzz, llama2c_fuzz, huggingface_fuzz, adapter_fuzz and about_fuzz: language models of a few
-KB, LoRA adapters of them, and what converted ones say of themselves.
+"""Writes the seeds of gguf_fuzz, llama2c_fuzz, huggingface_fuzz, adapter_fuzz, draft_heads_fuzz and about_fuzz:
+language models of a few KB, LoRA adapters of them, heads that guess, and what converted ones say of themselves.
 
     test/fuzz/make_model_seeds.py
 
@@ -228,6 +228,16 @@ def adapter_seeds():
     writer.close()
 
 
+def draft_heads_seeds():
+    heads, width = 2, 4
+    tensors = {}
+    for i in range(heads):
+        tensors |= {f"{i}.0.linear.weight": (width, width), f"{i}.0.linear.bias": (width,), f"{i}.1.weight": (6, width)}
+    config = dict(medusa_num_heads=heads, medusa_num_layers=1, base_model_name_or_path="model")
+    write_hub("heads_bf16", config, tensors, target="draft_heads_fuzz")
+    write_hub("heads_f32", config, tensors, "F32", 4, "draft_heads_fuzz")
+
+
 def about_seeds():
     """Of the model that about_fuzz runs, test/checkpoints/llama.gguf, with a tokenizer of each kind."""
     folder = CORPUS / "about_fuzz"
@@ -260,13 +270,14 @@ def about_seeds():
 
 
 def main():
-    for target in ("gguf_fuzz", "llama2c_fuzz", "huggingface_fuzz", "adapter_fuzz", "about_fuzz"):
+    for target in ("gguf_fuzz", "llama2c_fuzz", "huggingface_fuzz", "adapter_fuzz", "draft_heads_fuzz", "about_fuzz"):
         (CORPUS / target).mkdir(parents=True, exist_ok=True)
     gguf_seeds()
     llama2c_seeds()
     huggingface_seeds()
     quantized_seeds()
     adapter_seeds()
+    draft_heads_seeds()
     about_seeds()
 
 

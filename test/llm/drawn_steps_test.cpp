@@ -10,6 +10,7 @@
 #include "llm/decoder_runner.h"
 #include "llm/engine_impl.h"
 #include "llm/host_drawer.h"
+#include "llm/speculation/tiny_heads.h"
 #include "llm/turning_constraint.h"
 #include "oort/engine.h"
 
@@ -204,6 +205,22 @@ TEST(DrawnSteps, GuessesAreCheckedAsBefore) {
   Engine engine(model, options);
   ExpectPicked(PickedAnswers(engine, requests), want);
   EXPECT_GT(engine.stats().draft.drafted, 0);
+}
+
+/// What heads read comes from whatever kind of step a token was picked in.
+TEST(DrawnSteps, GuessesOfHeadsAreCheckedAsBefore) {
+  const auto model = testing::LoadWithHeads("llama", {.exact = true});
+  for (const int64_t tokens : {0, 2}) {
+    EngineOptions options;
+    options.draft = {.source = DraftOptions::kHeads, .model = nullptr, .tokens = tokens};
+    options.cache_tokens = 2048;
+    Engine plain(model, {.cache_tokens = 2048});
+    const std::vector<GenerateResult> want = PickedAnswers(plain, AllKinds(*model));
+    HostDrawing drawing;
+    Engine engine(model, options);
+    ExpectPicked(PickedAnswers(engine, AllKinds(*model)), want);
+    EXPECT_TRUE(tokens == 0 || engine.stats().draft.drafted > 0);
+  }
 }
 
 TEST(DrawnSteps, AnswersThatEndEarlyLeaveTheOthersAlone) {

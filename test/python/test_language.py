@@ -271,6 +271,8 @@ def test_who_bounds_the_queue_gets_its_limit():
         ({"draft": "both"}, "draft 'both' is not"),
         ({"draft": "model"}, "go together"),
         ({"draft": "ngram", "draft_model": "models/storyteller"}, "go together"),
+        ({"draft": "heads"}, "go together"),
+        ({"draft": "ngram", "draft_heads": "models/storyteller/heads"}, "go together"),
         ({"swap_bytes": -1}, "swap_bytes cannot be -1"),
     ],
 )
@@ -371,7 +373,11 @@ def test_prompts_are_read_in_chunks_of_the_callers():
 
 def test_guesses_change_no_answer(storyteller):
     expected = storyteller.generate(PROMPT, max_tokens=24).text
-    for options in ({"draft": "ngram"}, {"draft_model": "models/storyteller", "draft_tokens": 2}):
+    for options in (
+        {"draft": "ngram"},
+        {"draft_model": "models/storyteller", "draft_tokens": 2},
+        {"draft_heads": "models/storyteller/heads", "draft_tokens": 2},
+    ):
         model = oort.LanguageModel("models/storyteller", threads=1, **options)
         assert model.generate(PROMPT, max_tokens=24).text == expected
         assert model.generate(PROMPT, max_tokens=24, most_draft_tokens=1).text == expected

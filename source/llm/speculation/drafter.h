@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,7 +28,9 @@ struct DraftAsk {
   int64_t id = 0;                     ///< of the answer
   std::span<const int32_t> tokens{};  ///< of its prompt and of itself so far
   const Sampler* sampler = nullptr;   ///< that will pick the next ones
-  int64_t most = 0;                   ///< guesses
+  /// What the model's head read when the last token was picked, where the drafter reads it.
+  std::span<const float> hidden{};
+  int64_t most = 0;  ///< guesses
   /// Chances of the classes that a guess is right, and how likely one must be to come into
   /// question at all, all those before it included: for who has work with each.
   std::array<double, kSurenessClasses> odds = {};
@@ -46,6 +49,11 @@ class Drafter {
   /// Whether guesses cost nothing to speak of, so that they can be made only to see whether they
   /// would have been right.
   virtual bool is_free() const = 0;
+  /// Guesses that it has for an answer at most.
+  virtual int64_t most() const { return kMostCheckedRows - 1; }
+  /// Of the weights that a guess reads.
+  virtual size_t guess_bytes() const { return 0; }
+  virtual bool reads_hidden() const { return false; }
   /// Tokens of an answer of so many that it has to read before it can guess.
   virtual int64_t Unread(int64_t /*id*/, int64_t /*tokens*/) const { return 0; }
 };

@@ -10,6 +10,7 @@
 #include "kit/paths.h"
 #include "llm/engine_impl.h"
 #include "llm/model_drafter.h"
+#include "llm/speculation/tiny_heads.h"
 #include "oort/engine.h"
 
 namespace oort {
@@ -40,6 +41,11 @@ DraftOptions Ngrams(int64_t tokens) {
 
 DraftOptions Guessing(std::shared_ptr<const LanguageModel> model, int64_t tokens) {
   return {.source = DraftOptions::kModel, .model = std::move(model), .tokens = tokens};
+}
+
+/// Of a model of LoadWithHeads.
+DraftOptions Heads(int64_t tokens) {
+  return {.source = DraftOptions::kHeads, .model = nullptr, .tokens = tokens};
 }
 
 /// A text that repeats itself, so that there is something to guess.
@@ -123,6 +129,29 @@ TEST_P(Speculation, SamplesTheSameWithADraftModel) {
   }
 }
 
+/// Heads that know nothing: nearly all guesses are wrong, and go again.
+TEST_P(Speculation, GivesTheVeryTokensAndLogprobsWithHeads) {
+  for (const char* file : {"llama", "qwen2.gguf", "gemma2", "gpt2.gguf", "phi3"}) {
+    SCOPED_TRACE(file);
+    const auto plain_model = LoadTiny(file, GetParam());
+    const auto model = testing::LoadWithHeads(file, {.exact = GetParam()}, 5, 2);
+    int64_t drafted = 0;
+    for (const float temperature : {0.0F, 0.3F, 1.0F}) {
+      for (const int64_t guesses : {0, 1, 4, 15}) {
+        GenerateRequest request = Ask(Repeats(), 40, temperature);
+        request.sampling.top_logprobs = 2;
+        Engine engine(model, {.draft = Heads(guesses)});
+        const GenerateResult got = engine.Generate(request);
+        ExpectEqual(got, Engine(plain_model).Generate(request));
+        EXPECT_LE(got.draft.drafted, 5 * got.draft.steps);
+        EXPECT_EQ(engine.stats().used_blocks, 0);
+        drafted += got.draft.drafted;
+      }
+    }
+    EXPECT_GT(drafted, 0);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(ExactAndFast, Speculation, ::testing::Bool());
 
 TEST_P(Speculation, PicksTheSameTokensOnAGpu) {
@@ -131,8 +160,9 @@ TEST_P(Speculation, PicksTheSameTokensOnAGpu) {
   LanguageModelOptions options;
   options.device = Device::Cuda(0);
   options.exact = GetParam();
-  const auto model = LanguageModel::Load(kDraftModels / "llama", options);
-  for (const DraftOptions& draft : {Ngrams(0), Ngrams(4), Ngrams(15), Guessing(model, 3)}) {
+  const auto model = testing::LoadWithHeads("llama", options);
+  for (const DraftOptions& draft :
+       {Ngrams(0), Ngrams(4), Ngrams(15), Guessing(model, 3), Heads(0), Heads(3)}) {
     for (const float temperature : {0.0F, 0.8F}) {
       for (const int top : {-1, 0}) {
         GenerateRequest request = Ask(Repeats(), 40, temperature);
@@ -169,7 +199,7 @@ class InTurns : public TokenConstraint {
 
 /// Each option changes which token is picked, or where the answer ends.
 TEST(SpeculativeRequests, KeepToAllThatRequestsAskFor) {
-  const auto model = LoadTiny("llama", true);
+  const auto model = testing::LoadWithHeads("llama", {.exact = true});
   std::vector<GenerateRequest> requests(12, Ask(Repeats(), 40, 0));
   requests[1].constraint = std::make_shared<InTurns>();
   requests[2].sampling.temperature = 1;
@@ -191,7 +221,8 @@ TEST(SpeculativeRequests, KeepToAllThatRequestsAskFor) {
   GenerateRequest stopped = requests[0];
   stopped.stop_tokens = {greedy[23]};
   requests.push_back(stopped);
-  for (const DraftOptions& draft : {Ngrams(3), Ngrams(15), Ngrams(0), Guessing(model, 6)}) {
+  for (const DraftOptions& draft :
+       {Ngrams(3), Ngrams(15), Ngrams(0), Guessing(model, 6), Heads(0), Heads(3)}) {
     Engine engine(model, {.cache_tokens = 1024, .draft = draft});
     std::vector<int64_t> ids;
     for (const GenerateRequest& request : requests) ids.push_back(engine.Submit(request));
@@ -270,9 +301,9 @@ TEST(SpeculativeRequests, TakeNoRoomFromOthers) {
 
 /// What later requests find of an answer are its own tokens, not guesses that were wrong.
 TEST(SpeculativeRequests, LeaveNoWrongGuessesInSharedPrefixes) {
-  const auto model = LoadTiny("llama", true);
+  const auto model = testing::LoadWithHeads("llama", {.exact = true});
   const auto other = LoadTiny("mistral", true);
-  for (const DraftOptions& draft : {Ngrams(15), Guessing(other, 15)}) {
+  for (const DraftOptions& draft : {Ngrams(15), Guessing(other, 15), Heads(3)}) {
     Engine engine(model, {.cache_tokens = 512, .reuse_prefixes = true, .draft = draft});
     std::vector<int32_t> text = Repeats();
     for (int turn = 0; turn < 5; ++turn) {
