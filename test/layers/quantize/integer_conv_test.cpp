@@ -205,7 +205,7 @@ TEST(IntegerConv, IsExactForOutputsByFours) {
 TEST(IntegerConv, IsExactByFoursAtTheExtremes) {
   for (const int64_t channels : {1808, 1824}) {
     for (const DType input : {DType::kU8, DType::kI8}) {
-      ConvCase c{1, channels, 4, 3, 17, 3, 3, 1, 1};
+      IntegerConvCase c{1, channels, 4, 3, 17, 3, 3, 1, 1};
       c.input = input;
       c.result = DType::kF32;
       c.extremes = true;
