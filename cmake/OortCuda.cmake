@@ -59,6 +59,11 @@ set(oort_cuda_quick "")
 if(OORT_HAS_CUDA AND OORT_CUDA_QUICK AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   set(oort_cuda_quick $<$<COMPILE_LANGUAGE:CUDA>:--Ofast-compile=max$<SEMICOLON>-Xcompiler=-O1>)
 endif()
+# Machine code for several kinds of GPU, most of which no machine ever reads. Drivers of CUDA 13 read this form.
+set(oort_cuda_small "")
+if(OORT_HAS_CUDA AND OORT_PACKAGE AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+  set(oort_cuda_small $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size>)
+endif()
 
 function(oort_cuda_objects name sources)
   set(kernels ${sources})
@@ -76,7 +81,7 @@ function(oort_cuda_objects name sources)
     $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${OORT_CUDA_LINES}>>:-lineinfo>
     # As in OortCompiler.cmake: gcc 12 sees overlaps in sums of strings.
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
-  target_compile_options(${name} PRIVATE ${oort_cuda_quick})
+  target_compile_options(${name} PRIVATE ${oort_cuda_quick} ${oort_cuda_small})
   if(OORT_WERROR)
     target_compile_options(${name} PRIVATE
       $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings> $<$<COMPILE_LANGUAGE:CXX>:-Werror>)

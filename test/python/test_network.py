@@ -293,15 +293,16 @@ def test_results_can_be_arrays_of_the_library_of_the_input(digits, picture):
 def test_results_for_jax_are_memory_of_the_engine(digits, picture):
     """As on a GPU: nobody writes into arrays that jax has made."""
     jax = pytest.importorskip("jax")
-    array = jax.numpy.asarray(picture)
-    for turned in (array, jax.numpy.roll(array, 1, axis=2), jax.numpy.concatenate([array, array])):
-        for result in (digits._call_beside(turned), digits(turned)):
-            assert isinstance(result, jax.Array) and result.devices() == array.devices()
-            assert numpy.array_equal(result, digits(numpy.asarray(turned)))
-    varying = oort.load(chain(["torch.nonzero z 1 1 a b"]))
-    for x in ([1, 0, 0, 2], [0, 0, 0, 2], [1, 1, 1, 2]):
-        result = varying._call_beside(jax.numpy.asarray(x, "float32"))
-        assert isinstance(result, jax.Array) and result.tolist() == numpy.argwhere(x).tolist()
+    with jax.default_device(jax.devices("cpu")[0]):  # where there is a GPU, too
+        array = jax.numpy.asarray(picture)
+        for turned in (array, jax.numpy.roll(array, 1, axis=2), jax.numpy.concatenate([array, array])):
+            for result in (digits._call_beside(turned), digits(turned)):
+                assert isinstance(result, jax.Array) and result.devices() == array.devices()
+                assert numpy.array_equal(result, digits(numpy.asarray(turned)))
+        varying = oort.load(chain(["torch.nonzero z 1 1 a b"]))
+        for x in ([1, 0, 0, 2], [0, 0, 0, 2], [1, 1, 1, 2]):
+            result = varying._call_beside(jax.numpy.asarray(x, "float32"))
+            assert isinstance(result, jax.Array) and result.tolist() == numpy.argwhere(x).tolist()
 
 
 def test_results_whose_shapes_depend_on_elements_are_moved():
