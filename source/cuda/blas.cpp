@@ -177,9 +177,10 @@ cublasLtEpilogue_t EpilogueOf(Product::Epilogue epilogue) {
 cublasLtMatrixLayout_t MakeLayout(cudaDataType type, int64_t rows, int64_t columns,
                                   int64_t row_stride, int64_t batch, int64_t batch_stride) {
   cublasLtMatrixLayout_t layout = nullptr;
-  CheckBlas(Blas().layout_create(&layout, type, static_cast<uint64_t>(columns),
-                                 static_cast<uint64_t>(rows), row_stride > 0 ? row_stride : columns),
-            "describing a matrix");
+  CheckBlas(
+      Blas().layout_create(&layout, type, static_cast<uint64_t>(columns),
+                           static_cast<uint64_t>(rows), row_stride > 0 ? row_stride : columns),
+      "describing a matrix");
   if (batch > 1) {
     const int32_t count = static_cast<int32_t>(batch);
     CheckBlas(Blas().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count)),

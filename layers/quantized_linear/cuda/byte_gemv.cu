@@ -68,7 +68,8 @@ __device__ __forceinline__ void MultiplyStep(float (&sums)[4], const uint4& uppe
 
 /// A block has a strip; its warps take the steps by turns.
 template <ByteKind kKind>
-__global__ void __launch_bounds__(kByteGemvThreads) ByteGemvKernel(const __grid_constant__ ByteGemv args) {
+__global__ void __launch_bounds__(kByteGemvThreads)
+    ByteGemvKernel(const __grid_constant__ ByteGemv args) {
   constexpr int kResults = kStripRows * kByteGemvRows;
   __shared__ float parts[kWarps][kResults];
   LaunchDependents();
@@ -131,7 +132,8 @@ __global__ void __launch_bounds__(kByteGemvThreads) ByteGemvKernel(const __grid_
 }  // namespace
 
 void RunByteGemv(const Stream& stream, const ByteGemv& gemv) {
-  const Grid grid{dim3(static_cast<unsigned>(gemv.weights.strips)), dim3(kByteGemvThreads), 0, true};
+  const Grid grid{dim3(static_cast<unsigned>(gemv.weights.strips)), dim3(kByteGemvThreads), 0,
+                  true};
   gemv.weights.kind == ByteKind::kFp8
       ? LaunchBetween(stream, grid, ByteGemvKernel<ByteKind::kFp8>, gemv)
       : LaunchBetween(stream, grid, ByteGemvKernel<ByteKind::kInt8>, gemv);
