@@ -225,7 +225,7 @@ class Sharder : private RankGraph {
     if (op.outputs.size() != 1) return false;
     const auto& readers = graph_.operands[static_cast<size_t>(op.outputs[0])].consumers;
     return std::ranges::any_of(readers, [&](int reader) {
-      return Op(reader).type == "oort.ExpertMixture" && Op(reader).inputs[0] != op.outputs[0];
+      return Op(reader).type == "oort.ExpertMixture" && Op(reader).inputs[1] == op.outputs[0];
     });
   }
 

@@ -288,8 +288,8 @@ TEST(Shard, RanksShareDeltaRulesAndGates) {
       return name.ends_with(".mlp.shared_expert_gate");  // of one row
     }));
     // Of each layer what goes into the product behind attention or scan, into the last one of the
-    // shared expert, and out of that; or what comes out of these and of the experts.
-    EXPECT_EQ(testing::CountOperators(graph, "oort.AllGather"), exact ? 3 * 4 + 1 : 1);
+    // shared expert, and out of both; or what comes out of these and of the experts.
+    EXPECT_EQ(testing::CountOperators(graph, "oort.AllGather"), exact ? 4 * 4 + 1 : 1);
     EXPECT_EQ(testing::CountOperators(graph, "oort.AllReduce"), exact ? 1 : 3 * 4 + 1);
   }
 }
