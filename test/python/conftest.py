@@ -39,9 +39,8 @@ def storyteller_with(tmp_path):
     """The storyteller with another chat template: models that know tools and reasoning are larger."""
 
     def load(chat_template, **options):
-        for path in (ROOT / "models/storyteller").iterdir():
-            if path.name != "tokenizer_config.json":
-                shutil.copy(path, tmp_path)
+        others = shutil.ignore_patterns("tokenizer_config.json")
+        shutil.copytree(ROOT / "models/storyteller", tmp_path, ignore=others, dirs_exist_ok=True)
         config = json.loads((ROOT / "models/storyteller/tokenizer_config.json").read_text())
         (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": chat_template}))
         return oort.LanguageModel(tmp_path, threads=1, **options)
