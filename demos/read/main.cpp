@@ -162,10 +162,11 @@ void Read(Reader& reader, const fs::path& path, const fs::path& out) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::printf("%s: %zu lines in %.2f s\n", path.string().c_str(), lines.size(), took.count());
   for (const auto& [quad, text, score] : lines) {
-    std::printf("  %.3f  %5.0f %5.0f  %s\n", score, static_cast<double>(quad[0].x),
-                static_cast<double>(quad[0].y), text.c_str());
     const auto [left, right] = std::minmax({quad[0].x, quad[1].x, quad[2].x, quad[3].x});
     const auto [top, bottom] = std::minmax({quad[0].y, quad[1].y, quad[2].y, quad[3].y});
+    std::printf("  %.3f  %5.0f %5.0f %5.0f %5.0f  %s\n", score, static_cast<double>(left),
+                static_cast<double>(top), static_cast<double>(right), static_cast<double>(bottom),
+                text.c_str());
     oort::DrawBox(image, {left, top, right, bottom}, oort::Palette(1));
   }
   if (!out.empty()) oort::WriteImage(out / path.filename().replace_extension(".png"), image);

@@ -134,19 +134,22 @@ class UpscaleDemoTest(Demo):
 class ReadDemoTest(Demo):
     def lines(self, name, *options):
         printed = self.demo("read", NETS / "read", NETS / "read" / name, *options)
-        return re.findall(r"^  ([\d.]+) +(\d+) +(\d+)  (.+)$", printed, re.MULTILINE)
+        return re.findall(r"^  ([\d.]+) +(\d+) +(\d+) +(\d+) +(\d+)  (.+)$", printed, re.MULTILINE)
 
     def test_lines_are_read_in_order(self):
         lines = self.lines("page.png", "--out", self.folder)
-        self.assertEqual([line[3] for line in lines], ["RBR猫", "猫B", "B猫RB猫R"])
-        for (score, x, y, _), (left, top) in zip(lines, [(60, 80), (400, 84), (100, 300)]):
+        self.assertEqual([line[-1] for line in lines], ["RBR猫", "猫B", "B猫RB猫R"])
+        corners = [(60, 80), (400, 84), (100, 300)]
+        for (score, *box, text), (left, top) in zip(lines, corners):
             self.assertGreater(float(score), 0.6)
-            self.assertTrue(left - 40 < int(x) < left and top - 40 < int(y) < top, (x, y))
+            inside = left, top, left + 40 * len(text), top + 40
+            outwards = [sign * (int(found) - edge) for sign, found, edge in zip((-1, -1, 1, 1), box, inside)]
+            self.assertTrue(all(0 < far < 40 for far in outwards), (box, inside))
         self.assertNotEqual(read_png(self.folder / "page.png")[2], read_png(NETS / "read" / "page.png")[2])
 
     def test_lines_that_stand_are_laid_down(self):
         # The third line, of two letters, is not much higher than wide: it stays as it is.
-        self.assertLessEqual({"RBR猫", "B猫RB猫R"}, {line[3] for line in self.lines("turned.png")})
+        self.assertLessEqual({"RBR猫", "B猫RB猫R"}, {line[-1] for line in self.lines("turned.png")})
 
     def test_refusals(self):
         self.refuses("read", NETS / "classify", NETS / "read" / "page.png")
