@@ -3,12 +3,14 @@
 """Holds the demos with trained networks against onnxruntime, torch and others, on ten inputs each.
 
     pip install -r tools/requirements.txt onnx onnxruntime opencv-python-headless scikit-image scikit-learn
+    pip install rapidocr-onnxruntime==1.4.4                   for read, and Debian's fonts-wqy-microhei
     pip install faster-whisper soundfile torchaudio           for listen, and Debian's espeak-ng, which speaks
     demos/run …                     once for each demo, so that the networks are there
     tools/check-demos.py [NAME…] [--demos build/demos]
 
-The pictures are those of scikit-image and scikit-learn, turned and cut; the passages are this repository's documents.
-Fails unless classes, boxes, pixels, the order of passages, words and times are the same.
+The pictures are those of scikit-image and scikit-learn, turned and cut; pages of text are drawn by drawn_pages.py; the
+passages are this repository's documents.
+Fails unless classes, boxes, pixels, lines of text, the order of passages, words and times are the same.
 """
 import argparse
 import importlib.util
@@ -18,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import unicodedata
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 
@@ -185,6 +188,53 @@ def check_upscale(demos):
                 yield f"upscale {path.name}: a pixel differs by {far:.2f}"
 
 
+def rapid_ocr(**options):
+    """rapidocr with onnxruntime on one thread."""
+    import cv2
+    import rapidocr_onnxruntime
+
+    cv2.setNumThreads(1)
+    return rapidocr_onnxruntime.RapidOCR(intra_op_num_threads=1, inter_op_num_threads=1, **options)
+
+
+def letters(text):
+    """Without spaces, and wide signs as their narrow ones: networks are often undecided between these."""
+    return unicodedata.normalize("NFKC", text).replace(" ", "")
+
+
+def differences(found, wanted):
+    """What differs between lines of the demo and of rapidocr.
+
+    Boxes are told in whole pixels. Where an edge is one pixel further out, the network sees another picture, and the
+    score of the same text has been up to 0.05 apart.
+    """
+    if len(found) != len(wanted):
+        yield f"{len(found)} lines instead of {len(wanted)}"
+    for (score, *box, text), (corners, right_text, right_score) in zip(found, wanted):
+        extents = [*np.min(corners, 0).tolist(), *np.max(corners, 0).tolist()]
+        if letters(text) != letters(right_text):
+            yield f"'{text}' instead of '{right_text}'"
+        if np.abs(np.array(box, float) - extents).max() > 1:
+            yield f"'{text}' at {' '.join(box)} instead of {extents}"
+        if text == right_text and abs(float(score) - float(right_score)) > 0.06:
+            yield f"'{text}' with a score of {score} instead of {float(right_score):.3f}"
+
+
+def check_read(demos):
+    import drawn_pages
+
+    # In a batch of rapidocr, lines are as wide as the longest, which changes what the network sees of the others.
+    theirs = rapid_ocr(cls_batch_num=1, rec_batch_num=1)
+    with tempfile.TemporaryDirectory() as folder:
+        for path in drawn_pages.write_pages(folder):
+            printed = run([demos / "read", MODELS / "pp-ocr", path])
+            found = re.findall(r"^  ([\d.]+) +(\d+) +(\d+) +(\d+) +(\d+)  (.+)$", printed, re.MULTILINE)
+            wanted = theirs(str(path))[0]
+            if not wanted:
+                yield f"read {path.name}: rapidocr finds nothing"
+            yield from (f"read {path.name}: {fault}" for fault in differences(found, wanted or []))
+
+
 def check_search(demos):
     import sentence_transformers
 
@@ -259,8 +309,8 @@ def check_listen(demos):
                 yield f"listen {path.name}: {found} instead of {wanted}"
 
 
-CHECKS = {"classify": check_classify, "detect": check_detect, "upscale": check_upscale, "search": check_search,
-          "listen": check_listen}  # fmt: skip
+CHECKS = {"classify": check_classify, "detect": check_detect, "upscale": check_upscale, "read": check_read,
+          "search": check_search, "listen": check_listen}  # fmt: skip
 
 
 def main():
