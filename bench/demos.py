@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures the demos or their networks beside onnxruntime, nudenet and faster-whisper, by turns.
+"""Measures the demos or their networks beside onnxruntime, nudenet, rapidocr and faster-whisper, by turns.
 
     pip install -r tools/requirements.txt onnx onnxruntime opencv-python-headless scikit-image scikit-learn nudenet
+    pip install rapidocr-onnxruntime==1.4.4                           for read, and Debian's fonts-wqy-microhei
     pip install faster-whisper soundfile torchaudio                   for listen, and Debian's espeak-ng
     demos/run …                                                  once for each demo, so that the networks are there
     bench/demos.py [NAME…] [--build build] [--machine TEXT]      measures; the figures go into docs/data/demos.json
     bench/demos.py --table                                       writes their table into docs/demos.md
 
-Both sides have two threads, in `listen` one. A round measures Oort and then the other; the figure is the median over
-the rounds.
+Both sides have two threads, in `read` and `listen` one. A round measures Oort and then the other; the figure is the
+median over the rounds.
 """
 import argparse
 import importlib.util
@@ -111,6 +112,38 @@ def film():
     return ours, other
 
 
+def child_time(command):
+    """Milliseconds of processor time that a program takes with one thread."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def pages():
+    """`read` on the ten pages of the checks, and rapidocr: milliseconds a page of one thread, behind loading."""
+    sys.path.insert(0, str(ROOT / "tools"))
+    import drawn_pages
+
+    folder = tempfile.TemporaryDirectory()
+    paths = drawn_pages.write_pages(folder.name)
+    theirs = checks().rapid_ocr()
+    theirs(str(paths[0]))
+
+    def ours(build):
+        command = [build / "demos" / "read", MODELS / "pp-ocr", pathlib.Path(folder.name) / paths[0].name]
+        return (child_time([*command, *paths]) - child_time(command)) / len(paths)
+
+    def other(_):
+        start = time.process_time()
+        for path in paths:
+            theirs(str(path))
+        return 1000 * (time.process_time() - start) / len(paths)
+
+    return ours, other
+
+
 def speech(model, recording, *options):
     """`listen` on a recording of the checks, and faster-whisper with the same options, behind loading.
 
@@ -123,12 +156,7 @@ def speech(model, recording, *options):
 
     def spent(build, times):
         sound = pathlib.Path(folder.name) / path.name
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [build / "demos" / "listen", MODELS / model, *[sound] * times, *options]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        subprocess.run(command, check=True, capture_output=True, env=environment)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        return child_time([build / "demos" / "listen", MODELS / model, *[sound] * times, *options])
 
     def other(_):
         start = time.process_time()
@@ -146,6 +174,7 @@ CASES = {
     "detect": ("YOLO11n, 640 x 640", "onnxruntime",
                lambda: network("yolo11n", lambda: MODELS / "yolo11n" / "model.onnx", [(1, 3, 640, 640)], 6)),
     "film": ("`detect` with YOLOv8n, 320 x 320, from file to boxes", "nudenet", film),
+    "read": ("`read`, a page from file to text; time of one thread", "rapidocr", pages),
     "search": ("MiniLM, one text of 32 tokens", "onnxruntime",
                lambda: network("minilm", minilm_onnx, [(1, 32), (1, 32)], 20)),
     "search-32": ("MiniLM, 32 texts of 32 tokens", "onnxruntime",
@@ -166,7 +195,7 @@ def measure(name, build, rounds, machine):
     ours, other = make()
     pairs = [(ours(build), other(build)) for _ in range(rounds)]
     row = {
-        "what": what, "beside": whom, "threads": 1 if name.startswith("listen") else THREADS,
+        "what": what, "beside": whom, "threads": 1 if name.startswith(("listen", "read")) else THREADS,
         "machine": machine, "rounds": rounds,
         "oort_ms": round(statistics.median(a for a, _ in pairs), 2),
         "other_ms": round(statistics.median(b for _, b in pairs), 2),
@@ -180,12 +209,14 @@ def measure(name, build, rounds, machine):
 
 def table():
     rows = list(json.loads(DATA.read_text()).values())
-    machines = sorted({row["machine"] for row in rows})
-    lines = [f"{', '.join(machines)}; f32; medians of rounds by turns, in milliseconds.\n", "\n",
-             "| what | Oort | other | | times as fast |\n", "|---|---:|---:|---|---:|\n"]  # fmt: skip
-    for row in rows:
-        figures = f"{row['oort_ms']} | {row['other_ms']} | {row['beside']} | {row['times_as_fast']:.2f}"
-        lines.append(f"| {row['what']} | {figures} |\n")
+    lines = []
+    for machine in sorted({row["machine"] for row in rows}):
+        lines += ["\n"] if lines else []
+        lines += [f"{machine}; f32; medians of rounds by turns, in milliseconds.\n", "\n",
+                  "| what | Oort | other | | times as fast |\n", "|---|---:|---:|---|---:|\n"]  # fmt: skip
+        for row in rows:
+            figures = f"{row['oort_ms']} | {row['other_ms']} | {row['beside']} | {row['times_as_fast']:.2f}"
+            lines += [f"| {row['what']} | {figures} |\n"] if row["machine"] == machine else []
     text = PAGE.read_text()
     head, rest = text.split(BEGIN)
     PAGE.write_text(head + BEGIN + "\n" + "".join(lines) + "\n" + END + rest.split(END)[1])
