@@ -175,8 +175,7 @@ void LanguageModel::Impl::Fill(const TokenizerSource& source,
   end_tokens = ends;
 }
 
-/// Leaves of the graph what this rank computes. Returns a number that is the same on all ranks if
-/// they share it out alike.
+/// Leaves what this rank computes. Returns a number that ranks have in common if they share alike.
 uint64_t LanguageModel::Impl::TakePart(DecoderGraph& decoder, const RankOptions& ranks,
                                        bool on_gpu) {
   uint64_t plan = 0;
@@ -228,8 +227,7 @@ void CheckAdapters(const std::filesystem::path& path) {
   }
 }
 
-/// Of several ranks the first one tells how far it is. Each has its own GPU, as far as there are so
-/// many.
+/// Of several ranks the first tells how far it is. Each has its own GPU where there are so many.
 LanguageModelOptions OptionsOfRank(LanguageModelOptions options, RankGroup* group) {
   if (group == nullptr) return options;
   if (group->rank() > 0) options.progress = nullptr;
