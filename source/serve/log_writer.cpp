@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "serve/log_writer.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -34,8 +35,16 @@ std::string_view NextPart(std::string_view text) {
 }  // namespace
 
 struct LogWriter::State {
-  State(int file, Options given) : descriptor(file), options(std::move(given)) {}
+  State(int file, Options given)
+      : descriptor(fcntl(file, F_DUPFD_CLOEXEC, 0)), options(std::move(given)) {}
+  ~State() {
+    if (descriptor >= 0) close(descriptor);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
+  // A copy: a thread that outlives its writer must not meet a file that was opened since under the
+  // same number. Negative where there is nothing to write to.
   const int descriptor;
   const Options options;
   std::mutex mutex;  // of what follows, but `dropped`
@@ -91,7 +100,7 @@ struct LogWriter::State {
 
   /// What cannot be written of it.
   std::string_view WriteAll(std::string_view text) {
-    while (!text.empty()) {
+    while (!text.empty() && descriptor >= 0) {
       pollfd room{descriptor, POLLOUT, 0};
       const int ready = poll(&room, 1, kLookMilliseconds);
       if (ready == 0 && IsStopped()) break;

@@ -29,8 +29,7 @@ class LogWriter {
   };
 
   explicit LogWriter(int descriptor) : LogWriter(descriptor, Options()) {}
-  /// The descriptor must stay open until the writer has ended; if it never can, until the process
-  /// has.
+  /// Writes to a copy of the descriptor. Where it is closed, all lines are dropped.
   LogWriter(int descriptor, Options options);
   /// Gives lines that wait some time to be written.
   ~LogWriter();

@@ -110,6 +110,27 @@ TEST(LogWriter, EndsThoughNobodyReads) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
 }
 
+/// The number of a descriptor that was closed goes to whatever is opened next.
+TEST(LogWriter, WritesToNoOtherFileOfTheSameNumber) {
+  SmallPipe other;
+  {
+    const SmallPipe pipe;
+    LogWriter log(pipe.writer(), Impatient(1 << 20));
+    for (int i = 0; i < 100; ++i) log.Write(std::string(99, 'x'));
+    EXPECT_FALSE(log.Flush(1ms));
+    ASSERT_EQ(dup3(other.writer(), pipe.writer(), O_CLOEXEC), pipe.writer());
+  }
+  ASSERT_EQ(write(other.writer(), "mine\n", 5), 5);
+  EXPECT_EQ(other.ReadTo("\n"), "mine\n");
+}
+
+TEST(LogWriter, DropsLinesForAClosedDescriptor) {
+  LogWriter log(-1, Impatient(1 << 20));
+  log.Write("nobody reads this");
+  EXPECT_TRUE(log.Flush(60s));
+  EXPECT_EQ(log.dropped(), 1);
+}
+
 TEST(LogWriter, GoesOnWhenTheReaderHasGone) {
   SmallPipe pipe;
   pipe.CloseReader();
