@@ -200,12 +200,12 @@ TEST(ModelServer, TellsToComeLaterWhenTheQueueIsFull) {
 TEST(ModelServer, SaysSomethingWhileARequestWaits) {
   ServeOptions options = Options();
   options.loop.engine.most_running = 1;
-  options.quiet_time = 50ms;
+  options.quiet_time = 10ms;
   const Fixture fixture(std::move(options));
   RawClient running(fixture.server.port());
   // Many requests one after the other keep the next one waiting.
   Json request = Endless();
-  request["n"] = 8;
+  request["n"] = 3;
   running.Send(Fixture::PostText("/v1/completions", request.dump()));
   EXPECT_NE(running.Receive(), "");
   Json next = Chat();
@@ -227,7 +227,7 @@ TEST(ModelServer, DrainEndsAnswersBeforeItEnds) {
   Fixture fixture;
   RawClient client(fixture.server.port());
   Json request = Endless();
-  request["n"] = 4;
+  request["n"] = 2;
   client.Send(Fixture::PostText("/v1/completions", request.dump()));
   EXPECT_TRUE(Eventually([&] { return fixture.server.stats().running > 0; }));
   EXPECT_TRUE(fixture.server.Drain(60s));
