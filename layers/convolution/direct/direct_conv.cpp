@@ -2,6 +2,7 @@
 #include "layers/convolution/direct/direct_conv.h"
 
 #include <algorithm>
+#include <span>
 
 #include "core/checked.h"
 #include "core/host_memory.h"
@@ -230,11 +231,13 @@ class DirectConvOf<T>::Job {
   /// Where the pointers of a pixel go: those of its other taps lie `rows` apart.
   struct Cursor {
     const T** to;
-    int row, rows;
-    int64_t taps;
-    void Advance() {
-      ++to;
-      if (++row < rows) return;
+    int64_t row, rows, taps;
+    /// Pixels that are left in this tile, of so many.
+    int64_t Left(int64_t pixels) const { return std::min(pixels, rows - row); }
+    void Advance(int64_t pixels = 1) {
+      to += pixels;
+      row += pixels;
+      if (row < rows) return;
       to += (taps - 1) * rows;
       row = 0;
     }
@@ -247,39 +250,88 @@ class DirectConvOf<T>::Job {
     const int64_t copy_size = conv_.tile_taps_ * ReadableOf<T>(conv_.depth_);
     Cursor cursor = {block.pointers, 0, rows, conv_.tile_taps_};
     for (int64_t i = 0; i < count;) {
-      const int64_t pixel =
-          std::min(first + i, plan_.pixels - 1);  // behind the last it is repeated
+      const int64_t left_pixels = plan_.pixels - first - i;
+      const int64_t pixel = left_pixels > 0 ? first + i : plan_.pixels - 1;  // it is repeated
       const int64_t x = pixel % w.out, y = pixel / w.out % h.out, n = pixel / w.out / h.out;
       const T* image = in + n * h.in * w.in * operands_.in_pixel;
       const int64_t top = y * h.stride - h.pad, left = x * w.stride - w.pad;
-      const int64_t inside =
-          std::min({PixelsInside(image, top, x), count - i, plan_.pixels - first - i});
-      if (inside > 0) {
-        FindInside(image + (top * w.in + left) * operands_.in_pixel, inside, cursor);
-        i += inside;
-        continue;
-      }
-      if (conv_.runs_) {
-        FindRuns(image, top, left, cursor.to, block.copies + i * copy_size);
+      int64_t found = left_pixels > 0 ? std::min({w.out - x, count - i, left_pixels}) : 1;
+      if (!conv_.runs_) {
+        FindTaps(image, top, left, found, block.copies, cursor);
+      } else if (const int64_t inside = PixelsInside(image, top, x); inside > 0) {
+        found = std::min(found, inside);
+        FindInside(image + (top * w.in + left) * operands_.in_pixel, found, cursor);
       } else {
-        FindTaps(image, top, left, cursor.to, block.copies);
+        found = 1;
+        FindRuns(image, top, left, cursor.to, block.copies + i * copy_size);
+        cursor.Advance();
       }
-      cursor.Advance();
-      ++i;
+      i += found;
     }
   }
 
-  /// How many pixels from x on have windows of which all can be read where it lies.
+  /// Where the pixels of a tile read at one tap, the first of them in this column of the line.
+  struct Tap {
+    const T* line;   ///< null outside of the image
+    const T* zeros;  ///< what is read there
+    int64_t width, pixel, stride;
+    void Find(int64_t column, const T** to, int64_t count) const {
+      if (line == nullptr) {
+        std::fill_n(to, count, zeros);
+      } else if (column >= 0 && column + (count - 1) * stride < width) {
+        const T* row = line + column * pixel;
+        const int64_t step = stride * pixel;
+        for (int64_t i = 0; i < count; ++i) to[i] = row + i * step;
+      } else {
+        for (int64_t i = 0; i < count; ++i, column += stride) {
+          to[i] = column >= 0 && column < width ? line + column * pixel : zeros;
+        }
+      }
+    }
+  };
+
+  /// Of pixels beside each other, whose first window begins at (top, left): tap by tap, since the
+  /// pointers of a tile's pixels at a tap lie together.
+  void FindTaps(const T* image, int64_t top, int64_t left, int64_t count, T* copies,
+                Cursor& cursor) const {
+    const ConvAxis h = g_.axes[1], w = g_.axes[2];
+    const int64_t rows = cursor.rows;
+    const bool all_readable = ReadableOf<T>(conv_.depth_) == conv_.depth_;
+    Tap tap = {nullptr, conv_.zeros_.template data<T>(), w.in, operands_.in_pixel, w.stride};
+    while (count > 0) {
+      const int64_t pixels = cursor.Left(count);
+      const T** to = cursor.to;
+      for (int64_t kh = 0; kh < h.kernel; ++kh) {
+        const int64_t y = top + kh * h.dilation;
+        tap.line = y >= 0 && y < h.in ? image + y * w.in * tap.pixel : nullptr;
+        for (int64_t kw = 0; kw < w.kernel; ++kw, to += rows) {
+          tap.Find(left + kw * w.dilation, to, pixels);
+          if (!all_readable) CopyUnreadable({to, static_cast<size_t>(pixels)}, copies);
+        }
+      }
+      cursor.Advance(pixels);
+      left += pixels * w.stride;
+      count -= pixels;
+    }
+  }
+
+  void CopyUnreadable(std::span<const T*> pointers, T* copies) const {
+    const T* zeros = conv_.zeros_.template data<T>();
+    for (const T*& pointer : pointers) {
+      if (pointer != zeros && !IsReadable(pointer)) pointer = Copied(pointer, copies);
+    }
+  }
+
+  /// How many pixels from x on have windows whose rows can all be read where they lie.
   int64_t PixelsInside(const T* image, int64_t top, int64_t x) const {
     const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
-    const bool lies = !conv_.runs_ || (operands_.in_pixel == conv_.channels_ && w.dilation == 1);
+    const bool lies = operands_.in_pixel == conv_.channels_ && w.dilation == 1;
     const int64_t room = w.in - w.reach() + w.pad;
     if (!lies || top < 0 || top + h.reach() > h.in || x * w.stride < w.pad || room < 0) return 0;
     int64_t end = std::min(w.out, room / w.stride + 1);
-    const int64_t bottom = (top + h.reach() - 1) * w.in + (conv_.runs_ ? 0 : w.reach() - 1);
+    const T* bottom = image + (top + h.reach() - 1) * w.in * operands_.in_pixel;
     const auto readable = [&](int64_t column) {
-      const int64_t left = column * w.stride - w.pad;
-      return IsReadable(image + (bottom + left) * operands_.in_pixel);
+      return IsReadable(bottom + (column * w.stride - w.pad) * operands_.in_pixel);
     };
     while (end > x && !readable(end - 1)) --end;
     return std::max<int64_t>(0, end - x);
@@ -288,30 +340,11 @@ class DirectConvOf<T>::Job {
   void FindInside(const T* window, int64_t count, Cursor& cursor) const {
     const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
     const int64_t down = h.dilation * w.in * operands_.in_pixel;
-    const int64_t along = w.dilation * operands_.in_pixel, step = w.stride * operands_.in_pixel;
-    const int64_t columns = conv_.runs_ ? 1 : w.kernel, lines = h.kernel, rows = cursor.rows;
+    const int64_t step = w.stride * operands_.in_pixel;
     for (; count > 0; --count, window += step, cursor.Advance()) {
       const T** to = cursor.to;
       const T* line = window;
-      for (int64_t kh = 0; kh < lines; ++kh, line += down) {
-        const T* tap = line;
-        for (int64_t kw = 0; kw < columns; ++kw, tap += along, to += rows) *to = tap;
-      }
-    }
-  }
-
-  void FindTaps(const T* in, int64_t top, int64_t left, const T** to, T* copies) const {
-    const ConvAxis &h = g_.axes[1], &w = g_.axes[2];
-    const T* zeros = conv_.zeros_.template data<T>();
-    for (int64_t kh = 0; kh < h.kernel; ++kh) {
-      const int64_t y = top + kh * h.dilation;
-      const bool in_rows = y >= 0 && y < h.in;
-      for (int64_t kw = 0; kw < w.kernel; ++kw, to += kernels_.rows) {
-        const int64_t x = left + kw * w.dilation;
-        const bool inside = in_rows && x >= 0 && x < w.in;
-        *to = inside ? in + (y * w.in + x) * operands_.in_pixel : zeros;
-        if (inside && !IsReadable(*to)) *to = Copied(*to, copies);
-      }
+      for (int64_t kh = 0; kh < h.kernel; ++kh, line += down, to += cursor.rows) *to = line;
     }
   }
 
