@@ -12,6 +12,10 @@ import sys
 import unittest
 import urllib.request
 
+from server import SOURCE, Server, go_on_in
+
+go_on_in("openai")
+
 try:
     from axe_playwright_python.sync_playwright import Axe
     from playwright.sync_api import expect, sync_playwright
@@ -23,7 +27,6 @@ if CHROMIUM is None:
     print("skipped: no chromium (Debian: apt-get install chromium)")
     sys.exit(77)
 
-from server import SOURCE, Server  # noqa: E402
 from watch import metric, wait_for  # noqa: E402
 
 MILLISECONDS = 60_000
