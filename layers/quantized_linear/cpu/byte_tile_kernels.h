@@ -120,9 +120,7 @@ void MultiplyAll(const ByteTiles& tiles) {
   };
   Unroll<kTileMostRows>([&](auto i) {
     constexpr int kRows = kTileMostRows - i;
-    if constexpr (HasTileOf(kRows)) {
-      if (kRows <= tiles.x.block) run(std::integral_constant<int, kRows>{});
-    }
+    if constexpr (HasTileOf(kRows)) run(std::integral_constant<int, kRows>{});
   });
 }
 
@@ -171,7 +169,6 @@ const ByteTileKernels& ByteTileKernelsGet() {
   static constexpr ByteTileKernels kTable = {.unpack = UnpackPanel,
                                              .multiply = Multiply,
                                              .fewest_rows = kTileFewestRows,
-                                             .most_rows = kTileMostRows,
                                              .two_bytes = kTileTwoBytes};
   return kTable;
 }

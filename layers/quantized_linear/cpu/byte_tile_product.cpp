@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kStretchPanels = 2;
 constexpr int64_t kStretchColumns = kStretchPanels * kPanelRows;
-/// Rows whose epilogue runs together, at most: whole blocks of x.
+/// Rows whose epilogue runs together.
 constexpr int64_t kTileChunkRows = 4 * kBlockRows;
 
 /// The most that a panel of these matrices takes as bytes.
@@ -41,23 +41,21 @@ bool QuantizedMultiplier::UsesByteTiles(const QuantizedProduct& product, bool tw
 
 int64_t QuantizedMultiplier::ByteTileWorkspace(const QuantizedProduct& product, int threads) const {
   const int64_t own = CheckedMultiply<int64_t>(StretchBytes(product), std::max(1, threads));
-  return CheckedAdd(RowForms(product, false, false, byte_tiles_->most_rows).bytes, own);
+  return CheckedAdd(RowForms(product, false, false).bytes, own);
 }
 
 void QuantizedMultiplier::RunByteTiles(const Job& job, bool two_bytes) const {
   const QuantizedProduct& product = job.product;
-  const RowForms forms(product, false, false, byte_tiles_->most_rows);
+  const RowForms forms(product, false, false);
   ByteRows x[2];
   std::byte* own = job.workspace;
   for (const size_t piece : {0, 1}) {
     if (!forms.plain[piece]) continue;
-    const ByteScratch scratch(product, piece, two_bytes, byte_tiles_->most_rows);
+    const ByteScratch scratch(product, piece, two_bytes);
     x[piece] = scratch.Fill(kernels_, product, job.threads, own);
     own += scratch.bytes;
   }
   const int64_t panel_bytes = MostPanelBytes(product), sides = SidesOf(product);
-  const int64_t block = BlockRowsOf(product.rows, byte_tiles_->most_rows);
-  const int64_t chunk = kTileChunkRows / block * block;
   const auto run = [&](int64_t index, std::byte* memory) {
     const auto [result, column] = StretchAt(product, kStretchColumns, index);
     const int64_t columns = std::min(kStretchColumns, product.matrices[result]->rows() - column);
@@ -74,8 +72,8 @@ void QuantizedMultiplier::RunByteTiles(const Job& job, bool two_bytes) const {
       to.y_stride = kStretchColumns;
     }
     alignas(64) float z[2][kTileChunkRows * kStretchColumns];
-    for (int64_t row = 0; row < product.rows; row += chunk) {
-      const int rows = static_cast<int>(std::min(chunk, product.rows - row));
+    for (int64_t row = 0; row < product.rows; row += kTileChunkRows) {
+      const int rows = static_cast<int>(std::min(kTileChunkRows, product.rows - row));
       for (int64_t i = 0; i < sides * panels; ++i) {
         tiles[i].x = x[PieceOf(tiles[i].layout)].From(row);
         tiles[i].rows = rows;

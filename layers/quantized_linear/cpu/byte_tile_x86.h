@@ -7,9 +7,7 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
 #include <cstring>
-#include <functional>
 
 #include "cpu/unroll.h"
 #include "layers/quantized_linear/cpu/byte_tile_variant.h"
@@ -21,15 +19,15 @@ namespace oort::OORT_ISA {
 
 #if defined(OORT_UNIT_avx512_vnni)
 using TileInt = __m512i;
-inline constexpr int kTileMostRows = 12;
+inline constexpr int kTileMostRows = 8;
 #else
 using TileInt = __m256i;
 inline constexpr int kTileMostRows = 4;
 #endif
-/// Whether there are tiles of so many rows. What the largest tiles leave over is one tile: several
+/// Whether there are tiles of so many rows. What tiles of eight leave over is one tile: several
 /// would load the weights as often, and few rows wait for their own products.
 constexpr bool HasTileOf(int rows) {
-  return kTileMostRows > 4 || rows == kTileMostRows || rows == 1;
+  return kTileMostRows == 8 || rows == kTileMostRows || rows == 1;
 }
 /// From so many rows on tiles are faster than GEMVs, which unpack weights in registers.
 inline constexpr int kTileFewestRows = kMostGemvRows + 1;
@@ -202,9 +200,9 @@ template <typename V>
                                                  const ByteNumbers& numbers, int64_t at, int zero,
                                                  TileFloats<V::rows>& products) {
   static_assert(!V::two_bytes);
-  uint64_t any_fine[(V::rows + 7) / 8] = {};
-  std::memcpy(any_fine, x.is_fine + at, V::rows);
-  if (std::ranges::any_of(any_fine, std::identity())) [[unlikely]] {
+  uint64_t any_fine = 0;
+  std::memcpy(&any_fine, x.is_fine + at, V::rows);
+  if (any_fine != 0) [[unlikely]] {
     return FineTile<typename V::Plain>(lines, x, numbers, at, zero, products);
   }
   TileSums<V::rows> sums;

@@ -30,8 +30,7 @@ struct ByteTiles {
   PanelLayout layout;
   int64_t k = 0;
   BytePanel panel;
-  ByteRows x;  ///< in blocks of BlockRowsOf(rows, most_rows); where of_8_bits is null, weights of 8
-               ///< bits take one byte of x
+  ByteRows x;  ///< in blocks; where of_8_bits is null, weights of 8 bits take one byte of x
   int rows = 0;
   float* y = nullptr;
   int64_t y_stride = kPanelRows;
@@ -43,7 +42,6 @@ struct ByteTileKernels {
                       std::byte* memory);
   void (*multiply)(const ByteTiles& tiles);
   int fewest_rows = 1;     ///< from so many rows on they are faster than GEMVs
-  int most_rows = 1;       ///< of a tile
   bool two_bytes = false;  ///< whether weights of 8 bits may take two bytes of x
 };
 /// Null where the processor has no such units, or multiplies f32 faster.

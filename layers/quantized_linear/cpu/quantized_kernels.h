@@ -124,7 +124,7 @@ inline constexpr int kFineSteps = 254;
 /// is so large that rounding it would make most of the error of the whole row.
 struct ByteRows {
   int piece = 32;  ///< 16 or 32; divides the groups of the weight
-  /// Rows that lie together: piece by piece, all of them. One where there is one (BlockRowsOf).
+  /// Rows that lie together: piece by piece, all of them. 1, or kBlockRows where there are more.
   int block = 1;
   int64_t pieces = 0;  ///< of a row
   int8_t* q = nullptr;
@@ -147,16 +147,8 @@ struct ByteRows {
             is_fine + at, skip(of_4_bits), skip(of_8_bits)};
   }
 };
-/// Rows of a block of ByteRows, but for tiles of more rows.
+/// Rows of a block of ByteRows.
 inline constexpr int kBlockRows = 8;
-/// Rows of a block for tiles of so many rows at most: larger ones are of about the same size, since
-/// a tile of one row takes as long as one of several.
-inline int BlockRowsOf(int64_t rows, int most) {
-  if (rows == 1) return 1;
-  if (most <= kBlockRows) return kBlockRows;
-  const int64_t blocks = (rows + most - 1) / most;
-  return static_cast<int>((rows + blocks - 1) / blocks);
-}
 
 /// The epilogue of the products of some panels: y = activation(z + bias + addend), or activation(z
 /// + bias) * (up + up_bias).

@@ -43,11 +43,11 @@ struct ByteScratch {
   int piece, block;
   bool any_bytes;
   int64_t pieces, rows, row_bytes, number_bytes, bytes;
-  /// `two_bytes`: whether weights of 8 bits take two bytes of x. `most`: rows of a tile.
-  ByteScratch(const QuantizedProduct& product, size_t which, bool two_bytes, int most = kBlockRows)
+  /// `two_bytes`: whether weights of 8 bits take two bytes of x.
+  ByteScratch(const QuantizedProduct& product, size_t which, bool two_bytes)
       : k(product.matrices[0]->columns()),
         piece(kPieces[which]),
-        block(BlockRowsOf(product.rows, most)),
+        block(product.rows == 1 ? 1 : kBlockRows),
         any_bytes(two_bytes && AnyBytes(product, which)),
         pieces(CeilDivide(k, piece)),
         rows(CeilDivide(product.rows, block) * block),
@@ -78,7 +78,7 @@ struct ByteScratch {
   ByteRows Fill(const QuantizedKernels& kernels, const QuantizedProduct& product, int threads,
                 std::byte* memory) const {
     const ByteRows all = In(memory);
-    RoundRows(product, threads, block, [&](int64_t row) {
+    RoundRows(product, threads, kBlockRows, [&](int64_t row) {
       kernels.quantize(product.x + row * product.x_stride, k, all.From(row));
     });
     return all;
@@ -202,9 +202,7 @@ struct RowForms {
   bool in_pairs[2] = {};   ///< as pairs of bytes, and of nibbles
   bool low_pairs[2] = {};  ///< for 4 to 6 bits, in pieces of 32 and 16
   int64_t bytes = 0;       ///< of all
-  /// `most`: rows of a tile of bytes.
-  RowForms(const QuantizedProduct& product, bool has_nibbles, bool has_pairs,
-           int most = kBlockRows) {
+  RowForms(const QuantizedProduct& product, bool has_nibbles, bool has_pairs) {
     const bool pairs = has_pairs && product.rows > 1;
     for (const auto& matrix : product.matrices) {
       const PanelLayout& layout = matrix->layout();
@@ -219,7 +217,7 @@ struct RowForms {
     in_pairs[1] = pairs && nibbles;
     if (nibbles) bytes += NibbleScratch(product).bytes;
     for (const size_t which : {0, 1}) {
-      if (plain[which]) bytes += ByteScratch(product, which, true, most).bytes;
+      if (plain[which]) bytes += ByteScratch(product, which, true).bytes;
     }
     if (in_pairs[0]) bytes += BytePairScratch(product).bytes;
     if (in_pairs[1]) bytes += NibblePairScratch(product).bytes;
