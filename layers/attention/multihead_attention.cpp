@@ -126,7 +126,7 @@ class MultiheadAttention final : public Layer {
     const Call call = CallOf(args);
     const double embed = static_cast<double>(embed_), batch = static_cast<double>(call.batch);
     const double queries = static_cast<double>(call.queries), keys = static_cast<double>(call.keys);
-    const double inputs = static_cast<double>(projections_[1].in() + projections_[2].in());
+    const double inputs = static_cast<double>(Width(1) + Width(2));
     cost.flops = 2 * batch * embed * (2 * queries * embed + keys * inputs + 2 * queries * keys);
     return cost;
   }
@@ -175,19 +175,22 @@ class MultiheadAttention final : public Layer {
     out_ = Projection<T>(Dense<T>(kernels_.gemm, out));
     // Its parts are parts of the panels, too, where each begins one.
     const bool aligned = !std::is_same_v<T, float> || embed_ % kernels_.gemm.columns == 0;
-    if (whole && aligned) joint_ = Dense<T>(kernels_.gemm, parts[0]);
+    Dense<T> joint;
+    if (whole && aligned) joint = Dense<T>(kernels_.gemm, parts[0]);
     for (size_t i = 0; i < 3; ++i) {
       const int64_t first = whole ? static_cast<int64_t>(i) * embed_ : 0;
       projections_[i] =
-          Projection<T>(joint_.empty() ? Dense<T>(kernels_.gemm, parts[i], first, embed_)
-                                       : joint_.Part(first, embed_));
+          Projection<T>(joint.empty() ? Dense<T>(kernels_.gemm, parts[i], first, embed_)
+                                      : joint.Part(first, embed_));
     }
+    joint_ = Projection<T>(std::move(joint));
   }
 
   void PackBytes(const LayerInit& init, const Tensor& out, const std::array<Tensor, 3>& parts,
                  bool whole) {
     const bool symmetric = init.Bool("symmetric");
-    const auto pack = [&](const std::string& name, const Tensor& weight, int64_t first) {
+    const auto pack = [&](const std::string& name, const Tensor& weight, int64_t first,
+                          int64_t rows) {
       const Tensor scales = ReadWeight<float>(init, name + "_scales");
       if (!scales.defined() || scales.shape() != Shape{weight.dim(0)}) {
         throw Error(ErrorCode::kInvalidModel, "expected '@" + name + "_scales' of " +
@@ -195,18 +198,33 @@ class MultiheadAttention final : public Layer {
                                                   " elements, one for each row of '@" + name + "'");
       }
       try {
-        const int64_t last = first + embed_;
+        const int64_t last = first + rows;
         return Projection<T>(init.isa(), weight.Rows(first, last), scales.Rows(first, last),
                              symmetric);
       } catch (const Error& error) {
         throw error.WithContext("'@" + name + "': ");
       }
     };
-    out_ = pack("out_proj.weight", out, 0);
+    out_ = pack("out_proj.weight", out, 0, embed_);
+    if (whole && !Appends() && HasOneInput(init)) {
+      joint_ = pack("in_proj_weight", parts[0], 0, 3 * embed_);
+      return;  // no part is read by itself: packed bytes have none
+    }
     for (size_t i = 0; i < 3; ++i) {
       const int64_t first = whole ? static_cast<int64_t>(i) * embed_ : 0;
-      projections_[i] = pack(whole ? "in_proj_weight" : kPartNames[i], parts[i], first);
+      projections_[i] = pack(whole ? "in_proj_weight" : kPartNames[i], parts[i], first, embed_);
     }
+  }
+
+  /// Whether it can but attend to itself: all other inputs are masks.
+  static bool HasOneInput(const LayerInit& init) {
+    return std::count_if(init.inputs().begin(), init.inputs().end(),
+                         [](const Operand* input) { return input->dtype != DType::kBool; }) == 1;
+  }
+
+  /// Elements of a row of what becomes queries, keys or values.
+  int64_t Width(size_t part) const {
+    return projections_[part].empty() ? joint_.in() : projections_[part].in();
   }
 
   void CheckBiases() const {
@@ -259,11 +277,15 @@ class MultiheadAttention final : public Layer {
   void CheckCall(const Call& call) const {
     const Tensor* data[] = {call.query, call.key, call.value};
     for (size_t i = 0; i < 3; ++i) {
-      if (data[i]->dtype() != kDTypeOf<T> || data[i]->dim(-1) != projections_[i].in()) {
+      if (data[i]->dtype() != kDTypeOf<T> || data[i]->dim(-1) != Width(i)) {
         ThrowAttention("expected " + std::string(Name(kDTypeOf<T>)) +
-                       " inputs whose last axis is " + std::to_string(projections_[i].in()) +
-                       ", got " + data[i]->ToString());
+                       " inputs whose last axis is " + std::to_string(Width(i)) + ", got " +
+                       data[i]->ToString());
       }
+    }
+    if (projections_[0].empty() && !ProjectsJointly(call)) {
+      ThrowAttention("expected one input beside masks, as it was traced with, got key " +
+                     call.key->ToString() + " and value " + call.value->ToString());
     }
     const int length_axis = call.batched && batch_first_ ? 1 : 0;
     for (const Tensor* side : {call.key, call.value}) {
@@ -431,7 +453,7 @@ class MultiheadAttention final : public Layer {
   int traced_weights_rank_ = -1;
   Tensor in_bias_, out_bias_, bias_k_, bias_v_;
   AttentionKernels kernels_;
-  Dense<T> joint_;                            // of queries, keys and values; empty if there is none
+  Projection<T> joint_;                       // of queries, keys and values; empty if there is none
   std::array<Projection<T>, 3> projections_;  // its parts, or matrices of their own
   std::array<int, 5> packed_{};               // arguments, -1 for those that the operator lacks
   Projection<T> out_;

@@ -56,6 +56,7 @@ DynamicProduct::DynamicProduct(Isa isa, const Tensor& weight, const Tensor& scal
   if (signed_ && !symmetric_) numbers.input.zero_point = -kSignedShift;
   product_ = std::make_unique<IntegerProduct>(isa, weight.Reshaped({out_, in_, 1, 1}), scales,
                                               Tensor(), IntegerForm(), numbers);
+  one_row_ = ConvParams({1, 1}, {0, 0}, {1, 1}, 1).Geometry({1, in_, 1, 1}, {out_, in_, 1, 1});
   SumWeights(weight, scales);
   zeros_.assign(static_cast<size_t>(out_), 0);
 }
@@ -69,15 +70,21 @@ void DynamicProduct::SumWeights(const Tensor& weight, const Tensor& scales) {
   }
 }
 
+/// That of one row with more of them: a step of a small recurrent layer takes no longer than it
+/// takes to check a window.
 ConvGeometry DynamicProduct::Geometry(int64_t rows) const {
-  return ConvParams({1, 1}, {0, 0}, {1, 1}, 1).Geometry({1, in_, 1, rows}, {out_, in_, 1, 1});
+  ConvGeometry g = one_row_;
+  g.axes[2].in = g.axes[2].out = rows;
+  g.output = {1, out_, 1, rows};
+  return g;
 }
 
 double DynamicProduct::multiplications(int64_t rows) const {
   return Geometry(rows).multiplications();
 }
 
-DynamicProduct::Places DynamicProduct::PlacesOf(int64_t rows, bool apart) const {
+DynamicProduct::Places DynamicProduct::PlacesOf(const ConvGeometry& g, bool apart) const {
+  const int64_t rows = g.out_plane();
   const auto bytes = [&](int64_t width) {
     return AlignUp(static_cast<size_t>(CheckedMultiply(rows, width)), 64);
   };
@@ -87,12 +94,12 @@ DynamicProduct::Places DynamicProduct::PlacesOf(int64_t rows, bool apart) const 
       CheckedAdd(places.quantizers, bytes(static_cast<int64_t>(sizeof(RowQuantizer))));
   const int64_t width = apart ? CheckedMultiply(out_, static_cast<int64_t>(sizeof(float))) : 0;
   places.scratch = CheckedAdd(places.products, bytes(width));
-  places.all = CheckedAdd(places.scratch, product_->Scratch(Geometry(rows), signed_));
+  places.all = CheckedAdd(places.scratch, product_->Scratch(g, signed_));
   return places;
 }
 
 size_t DynamicProduct::Workspace(int64_t rows, bool apart) const {
-  return PlacesOf(rows, apart).all;
+  return PlacesOf(Geometry(rows), apart).all;
 }
 
 void DynamicProduct::QuantizeRows(const Context& context, int64_t rows, RowsOf<const float> x,
@@ -113,14 +120,13 @@ void DynamicProduct::Run(int threads, int64_t rows, RowsOf<const float> x, const
                          const ActivationSpec& activation) const {
   if (rows == 0) return;
   const bool apart = y.step != out_ && rows > 1;
-  const Places places = PlacesOf(rows, apart);
-  const Context context(threads,
-                        {workspace + places.scratch, product_->Scratch(Geometry(rows), signed_)});
+  const ConvGeometry g = Geometry(rows);
+  const Places places = PlacesOf(g, apart);
+  const Context context(threads, {workspace + places.scratch, places.all - places.scratch});
   auto* quantizers = reinterpret_cast<RowQuantizer*>(workspace + places.quantizers);
   QuantizeRows(context, rows, x, workspace, quantizers);
   auto* products = apart ? reinterpret_cast<float*>(workspace + places.products) : y.data;
-  product_->Run(context, Geometry(rows),
-                {.input = workspace, .input_signed = signed_, .output = products});
+  product_->Run(context, g, {.input = workspace, .input_signed = signed_, .output = products});
   if (bias == nullptr) bias = zeros_.data();
   context.ParallelFor(rows, kGrain / out_ + 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

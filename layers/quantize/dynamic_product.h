@@ -35,7 +35,7 @@ class DynamicProduct {
   struct Places {
     size_t quantizers, products, scratch, all;
   };
-  Places PlacesOf(int64_t rows, bool apart) const;
+  Places PlacesOf(const ConvGeometry& g, bool apart) const;
   ConvGeometry Geometry(int64_t rows) const;
   void QuantizeRows(const Context& context, int64_t rows, RowsOf<const float> x, std::byte* bytes,
                     RowQuantizer* quantizers) const;
@@ -45,6 +45,7 @@ class DynamicProduct {
   const QuantizeKernels& bytes_;
   bool symmetric_, signed_;
   int64_t out_ = 0, in_ = 0;
+  ConvGeometry one_row_;
   std::unique_ptr<IntegerProduct> product_;
   std::vector<float> sums_;   // what one step of the zero point adds to each output
   std::vector<float> zeros_;  // in place of a bias
