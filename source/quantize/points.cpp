@@ -423,6 +423,9 @@ Points FindDynamicPoints(const Graph& graph, const Decide& decide) {
     }
     const std::optional<Decision> decision = decide(op);
     if (decision && decision->keep_float && layer.quantized()) layer.why_float = decision->reason;
+    if (!decision && layer.quantized() && HasSmallSteps(op)) {
+      layer.why_float = "its steps are so small that bytes would be slower";
+    }
     if (layer.quantized() && !reads_rows) points.uses.push_back({index, 0});
     points.layers.push_back(layer);
   }

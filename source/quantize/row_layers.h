@@ -17,4 +17,8 @@ std::vector<std::string> MatricesOf(const Operator& op);
 /// Why such a layer cannot be quantized; empty where it can.
 std::string RowObstacle(const Graph& graph, const Operator& op);
 
+/// Whether the products of a step are so small that turning rows into bytes takes longer than they
+/// gain: such a layer stays float unless a recipe says otherwise.
+bool HasSmallSteps(const Operator& op);
+
 }  // namespace oort::quantize

@@ -181,18 +181,18 @@ class QuantizeTest(QuantizeCase):
         self.assertIn("oort.DynamicLinear", self.oort("info", self.out).out)
 
     def recurrent_network(self):
-        """A GRU of 64 and a linear layer, with weights that look random."""
+        """A GRU of 80 and a linear layer, with weights that look random."""
         noise = random.Random(3)
-        shapes = {"weight_ih_l0": (192, 32), "weight_hh_l0": (192, 64), "bias_ih_l0": (192,), "bias_hh_l0": (192,)}
+        shapes = {"weight_ih_l0": (240, 32), "weight_hh_l0": (240, 80), "bias_ih_l0": (240,), "bias_hh_l0": (240,)}
         gru = " ".join(f"@{name}=({','.join(map(str, shape))})f32" for name, shape in shapes.items())
         path = self.write("gru.pnnx.param", "\n".join((
             "7767517", "4 3", "pnnx.Input pnnx_input_0 0 1 x #x=(5,1,32)f32",
-            "nn.GRU gru 1 1 x y batch_first=False bias=True bidirectional=False hidden_size=64 input_size=32 "
-            f"num_layers=1 {gru} #y=(5,1,64)f32",
-            "nn.Linear head 1 1 y z bias=True in_features=64 out_features=3 @bias=(3)f32 @weight=(3,64)f32",
+            "nn.GRU gru 1 1 x y batch_first=False bias=True bidirectional=False hidden_size=80 input_size=32 "
+            f"num_layers=1 {gru} #y=(5,1,80)f32",
+            "nn.Linear head 1 1 y z bias=True in_features=80 out_features=3 @bias=(3)f32 @weight=(3,80)f32",
             "pnnx.Output pnnx_output_0 1 0 z", "")))  # fmt: skip
         attributes = {f"gru.{name}": math.prod(shape) for name, shape in shapes.items()}
-        attributes |= {"head.weight": 192, "head.bias": 3}
+        attributes |= {"head.weight": 240, "head.bias": 3}
         with zipfile.ZipFile(path.with_suffix(".bin"), "w", zipfile.ZIP_STORED) as weights:
             for name, count in attributes.items():
                 weights.writestr(name, struct.pack(f"<{count}f", *(noise.uniform(-0.4, 0.4) for _ in range(count))))
@@ -210,8 +210,8 @@ class QuantizeTest(QuantizeCase):
         self.assertGreater(report["error"]["cosine"], 0.999)
         self.assertLess(report["weight_bytes"], report["float_weight_bytes"] / 2)
         text = self.out.read_text()
-        self.assertRegex(text, r"oort\.DynamicGRU +gru .*@weight_hh_l0=\(192,64\)i8")
-        self.assertIn("@weight_hh_l0_scales=(192)f32", text)
+        self.assertRegex(text, r"oort\.DynamicGRU +gru .*@weight_hh_l0=\(240,80\)i8")
+        self.assertIn("@weight_hh_l0_scales=(240)f32", text)
         held, before = (self.json("info", path)["memory"]["weights"] for path in (self.out, model))
         self.assertLess(held, 0.4 * before)
         self.assertGreater(decibels(self.answers(model, x), self.answers(self.out, x)), 25)

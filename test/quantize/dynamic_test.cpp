@@ -120,8 +120,13 @@ std::string Tagger() {
          Linear("head", 16, 7, "c", "d") + Output("d");
 }
 
+/// However small its layers are.
 QuantizeOptions JudgedTagger() {
   QuantizeOptions options = Judged();
+  options.recipe.rules.push_back(
+      {.match = "gru", .type = "", .keep_float = false, .reason = "", .method = {}});
+  options.recipe.rules.push_back(
+      {.match = "lstm", .type = "", .keep_float = false, .reason = "", .method = {}});
   options.test.read = [](size_t i) {
     return std::vector<Tensor>{testing::RandomTensor(DType::kF32, Shape{2, 9, 12}, 50 + i, -2, 2)};
   };
@@ -170,14 +175,24 @@ TEST(DynamicTest, RecurrentLayersAndAttention) {
 TEST(DynamicTest, RulesKeepRecurrentLayersFloat) {
   QuantizeOptions options = JudgedTagger();
   options.recipe.symmetric = true;
-  options.recipe.rules.push_back(
-      {.match = "", .type = "nn.LSTM", .keep_float = true, .reason = "slow", .method = {}});
+  options.recipe.rules[1] = {
+      .match = "", .type = "nn.LSTM", .keep_float = true, .reason = "slow", .method = {}};
   const QuantizeResult result = Quantize(NetworkOf(Tagger()), options);
   EXPECT_EQ(result.report.layers[0].why_float, "slow");
   const std::string text = PnnxParamText(result.graph);
   EXPECT_NE(text.find("nn.LSTM "), std::string::npos);
   EXPECT_NE(text.find("oort.DynamicGRU "), std::string::npos);
   EXPECT_NE(text.find("symmetric=True"), std::string::npos);
+}
+
+TEST(DynamicTest, SmallStepsStayFloat) {
+  QuantizeOptions options;
+  options.recipe.dynamic = true;
+  const QuantizeResult result = Quantize(NetworkOf(Tagger()), options);
+  const std::vector<LayerReport>& layers = result.report.layers;
+  EXPECT_EQ(layers[0].why_float, "its steps are so small that bytes would be slower");
+  EXPECT_TRUE(layers[1].quantized);
+  EXPECT_EQ(layers[2].why_float, layers[0].why_float);
 }
 
 void ExpectRefused(const Graph& graph, const QuantizeOptions& options, const std::string& says) {
@@ -193,15 +208,16 @@ TEST(DynamicTest, RefusesWhatRecurrentLayersLack) {
   QuantizeOptions options = JudgedTagger();
   options.recipe.layers["gru"].correction = {1, 2, 3};
   ExpectRefused(NetworkOf(Tagger()), options, "'gru' is an nn.GRU, which has neither 'rounding'");
+  options = JudgedTagger();
   Graph graph = NetworkOf(Tagger());
   for (Operator& op : graph.operators) {
     if (op.name == "gru") op.attributes["weight_hh_l0"].data<float>()[5] = NAN;
   }
-  QuantizeOptions plain;
-  plain.recipe.dynamic = true;
-  ExpectRefused(graph, plain, "operator 'gru' (nn.GRU");
+  ExpectRefused(graph, options, "operator 'gru' (nn.GRU");
   const std::string alone = Input("(2,9,12)") + Lstm() + Output("a");
   ExpectRefused(NetworkOf(alone), {}, "--dynamic also takes its recurrent layers");
+  QuantizeOptions plain;
+  plain.recipe.dynamic = true;
   plain.recipe.rules.push_back(
       {.match = "lost*", .type = "", .keep_float = true, .reason = "", .method = {}});
   ExpectRefused(NetworkOf(alone), plain, "matches no convolution, linear or recurrent layer");
