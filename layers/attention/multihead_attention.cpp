@@ -7,7 +7,7 @@
 #include "layers/attention/attention_core.h"
 #include "layers/attention/mha_inputs.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/linear/dense.h"
+#include "layers/quantize/projection.h"
 #include "layers/repair_log.h"
 #include "layers/weight_arg.h"
 
@@ -22,7 +22,13 @@ struct TokenLayout {
   }
 };
 
-/// In f32 or f64.
+constexpr const char* kDynamicType = "oort.DynamicMultiheadAttention";
+/// The weights of queries, keys and values where they are not one.
+constexpr std::array<const char*, 3> kPartNames = {"q_proj_weight", "k_proj_weight",
+                                                   "v_proj_weight"};
+
+/// In f32 or f64. That of the dynamic type multiplies bytes where it projects: weights are such in
+/// the file, and rows become such when they are read. Attention itself stays f32.
 template <typename T>
 class MultiheadAttention final : public Layer {
  public:
@@ -38,6 +44,7 @@ class MultiheadAttention final : public Layer {
         bias_v_(ReadWeight<T>(init, "bias_v")),
         kernels_(init) {
     ReadProjections(init);
+    CheckBiases();
     for (const Operand* input : init.inputs()) {
       if (input->has_shape && input->dtype == DType::kBool) {
         LogRepair(init, "told its inputs apart by dtype and shape: their names are scrambled");
@@ -119,7 +126,7 @@ class MultiheadAttention final : public Layer {
     const Call call = CallOf(args);
     const double embed = static_cast<double>(embed_), batch = static_cast<double>(call.batch);
     const double queries = static_cast<double>(call.queries), keys = static_cast<double>(call.keys);
-    const double inputs = static_cast<double>(projections_[1].in() + projections_[2].in());
+    const double inputs = static_cast<double>(Width(1) + Width(2));
     cost.flops = 2 * batch * embed * (2 * queries * embed + keys * inputs + 2 * queries * keys);
     return cost;
   }
@@ -146,34 +153,81 @@ class MultiheadAttention final : public Layer {
   }
 
   void ReadProjections(const LayerInit& init) {
-    const Tensor out = RequireMatrix(init, "out_proj.weight");
+    const bool dynamic = init.type() == kDynamicType;
+    const Tensor out = RequireMatrix(init, "out_proj.weight", dynamic);
     embed_ = out.shape()[0];
     if (out.shape()[1] != embed_ || embed_ % heads_ != 0 || embed_ == 0) {
       ThrowAttention("expected a square out_proj.weight that divides into " +
                      std::to_string(heads_) + " heads, got " + out.shape().ToString());
     }
-    out_ = Dense<T>(kernels_.gemm, out);
     packed_ = {init.Arg("@out_proj.weight"), init.Arg("@in_proj_weight"),
                init.Arg("@q_proj_weight"), init.Arg("@k_proj_weight"), init.Arg("@v_proj_weight")};
-    const Tensor joint = ReadWeight<T>(init, "in_proj_weight");
+    const bool whole = WeightValue(init, "in_proj_weight").IsTensor();
+    std::array<Tensor, 3> parts;
+    for (size_t i = 0; i < 3; ++i) {
+      parts[i] = RequireMatrix(init, whole ? "in_proj_weight" : kPartNames[i], dynamic);
+      const int64_t rows = whole ? 3 * embed_ : embed_;
+      if (parts[i].shape()[0] == rows) continue;
+      ThrowAttention("expected a projection weight of " + std::to_string(rows) + " rows, got " +
+                     parts[i].shape().ToString());
+    }
+    if (dynamic) return PackBytes(init, out, parts, whole);
+    out_ = Projection<T>(Dense<T>(kernels_.gemm, out));
     // Its parts are parts of the panels, too, where each begins one.
     const bool aligned = !std::is_same_v<T, float> || embed_ % kernels_.gemm.columns == 0;
-    if (joint.defined() && joint.rank() == 2 && joint.shape()[0] == 3 * embed_ && aligned) {
-      joint_ = Dense<T>(kernels_.gemm, joint);
-    }
-    constexpr std::array<const char*, 3> kNames = {"q_proj_weight", "k_proj_weight",
-                                                   "v_proj_weight"};
+    Dense<T> joint;
+    if (whole && aligned) joint = Dense<T>(kernels_.gemm, parts[0]);
     for (size_t i = 0; i < 3; ++i) {
-      const Tensor weight = joint.defined() ? joint : RequireMatrix(init, kNames[i]);
-      const int64_t first = joint.defined() ? static_cast<int64_t>(i) * embed_ : 0;
-      const int64_t rows = joint.defined() ? 3 * embed_ : embed_;
-      if (weight.rank() != 2 || weight.shape()[0] != rows) {
-        ThrowAttention("expected a projection weight of " + std::to_string(rows) + " rows, got " +
-                       weight.shape().ToString());
-      }
-      projections_[i] = joint_.empty() ? Dense<T>(kernels_.gemm, weight, first, embed_)
-                                       : joint_.Part(first, embed_);
+      const int64_t first = whole ? static_cast<int64_t>(i) * embed_ : 0;
+      projections_[i] =
+          Projection<T>(joint.empty() ? Dense<T>(kernels_.gemm, parts[i], first, embed_)
+                                      : joint.Part(first, embed_));
     }
+    joint_ = Projection<T>(std::move(joint));
+  }
+
+  void PackBytes(const LayerInit& init, const Tensor& out, const std::array<Tensor, 3>& parts,
+                 bool whole) {
+    const bool symmetric = init.Bool("symmetric");
+    const auto pack = [&](const std::string& name, const Tensor& weight, int64_t first,
+                          int64_t rows) {
+      const Tensor scales = ReadWeight<float>(init, name + "_scales");
+      if (!scales.defined() || scales.shape() != Shape{weight.dim(0)}) {
+        throw Error(ErrorCode::kInvalidModel, "expected '@" + name + "_scales' of " +
+                                                  std::to_string(weight.dim(0)) +
+                                                  " elements, one for each row of '@" + name + "'");
+      }
+      try {
+        const int64_t last = first + rows;
+        return Projection<T>(init.isa(), weight.Rows(first, last), scales.Rows(first, last),
+                             symmetric);
+      } catch (const Error& error) {
+        throw error.WithContext("'@" + name + "': ");
+      }
+    };
+    out_ = pack("out_proj.weight", out, 0, embed_);
+    if (whole && !Appends() && HasOneInput(init)) {
+      joint_ = pack("in_proj_weight", parts[0], 0, 3 * embed_);
+      return;  // no part is read by itself: packed bytes have none
+    }
+    for (size_t i = 0; i < 3; ++i) {
+      const int64_t first = whole ? static_cast<int64_t>(i) * embed_ : 0;
+      projections_[i] = pack(whole ? "in_proj_weight" : kPartNames[i], parts[i], first, embed_);
+    }
+  }
+
+  /// Whether it can but attend to itself: all other inputs are masks.
+  static bool HasOneInput(const LayerInit& init) {
+    return std::count_if(init.inputs().begin(), init.inputs().end(),
+                         [](const Operand* input) { return input->dtype != DType::kBool; }) == 1;
+  }
+
+  /// Elements of a row of what becomes queries, keys or values.
+  int64_t Width(size_t part) const {
+    return projections_[part].empty() ? joint_.in() : projections_[part].in();
+  }
+
+  void CheckBiases() const {
     CheckVector("in_proj_bias", in_bias_, 3 * embed_);
     CheckVector("out_proj.bias", out_bias_, embed_);
     CheckVector("bias_k", bias_k_, embed_);
@@ -181,13 +235,13 @@ class MultiheadAttention final : public Layer {
     if (bias_k_.defined() != bias_v_.defined()) ThrowAttention("bias_k and bias_v belong together");
   }
 
-  static Tensor RequireMatrix(const LayerInit& init, const char* name) {
-    Tensor weight = ReadWeight<T>(init, name);
-    if (!weight.defined() || weight.rank() != 2) {
+  static Tensor RequireMatrix(const LayerInit& init, const char* name, bool bytes) {
+    const Value& value = WeightValue(init, name);
+    if (!value.IsTensor() || value.AsTensor().rank() != 2) {
       throw Error(ErrorCode::kInvalidModel,
                   std::string("attribute '@") + name + "' must be there and have rank 2");
     }
-    return weight;
+    return bytes ? value.AsTensor() : value.AsTensor().To(kDTypeOf<T>);
   }
 
   static void CheckVector(const char* name, const Tensor& tensor, int64_t elements) {
@@ -223,11 +277,15 @@ class MultiheadAttention final : public Layer {
   void CheckCall(const Call& call) const {
     const Tensor* data[] = {call.query, call.key, call.value};
     for (size_t i = 0; i < 3; ++i) {
-      if (data[i]->dtype() != kDTypeOf<T> || data[i]->dim(-1) != projections_[i].in()) {
+      if (data[i]->dtype() != kDTypeOf<T> || data[i]->dim(-1) != Width(i)) {
         ThrowAttention("expected " + std::string(Name(kDTypeOf<T>)) +
-                       " inputs whose last axis is " + std::to_string(projections_[i].in()) +
-                       ", got " + data[i]->ToString());
+                       " inputs whose last axis is " + std::to_string(Width(i)) + ", got " +
+                       data[i]->ToString());
       }
+    }
+    if (projections_[0].empty() && !ProjectsJointly(call)) {
+      ThrowAttention("expected one input beside masks, as it was traced with, got key " +
+                     call.key->ToString() + " and value " + call.value->ToString());
     }
     const int length_axis = call.batched && batch_first_ ? 1 : 0;
     for (const Tensor* side : {call.key, call.value}) {
@@ -395,45 +453,58 @@ class MultiheadAttention final : public Layer {
   int traced_weights_rank_ = -1;
   Tensor in_bias_, out_bias_, bias_k_, bias_v_;
   AttentionKernels kernels_;
-  Dense<T> joint_;                       // of queries, keys and values; empty if there is none
-  std::array<Dense<T>, 3> projections_;  // its parts, or matrices of their own
-  std::array<int, 5> packed_{};          // arguments, -1 for those that the operator lacks
-  Dense<T> out_;
+  Projection<T> joint_;                       // of queries, keys and values; empty if there is none
+  std::array<Projection<T>, 3> projections_;  // its parts, or matrices of their own
+  std::array<int, 5> packed_{};               // arguments, -1 for those that the operator lacks
+  Projection<T> out_;
 };
+
+OperatorSchema Declare(bool dynamic) {
+  OperatorSchema schema(
+      {dynamic ? kDynamicType : "nn.MultiheadAttention"},
+      std::string("Attention of several heads with its projections; a bool mask is "
+                  "true where a key does not take part") +
+          (dynamic ? ". Weights are bytes, and beside each stand the scales of its rows. Rows that "
+                     "are projected become bytes as oort.DynamicQuantize makes them, and are "
+                     "multiplied in integers; attention itself is f32"
+                   : ""));
+  const DTypeSet dtypes = dynamic ? kF32Only : kFloats;
+  const DTypeSet weights = dynamic ? DTypeSet(DType::kI8) : kFloats;
+  schema.Tensors("inputs", dtypes | DType::kBool);
+  for (const char* name :
+       {"in_proj_weight", kPartNames[0], kPartNames[1], kPartNames[2], "out_proj.weight"}) {
+    schema.OptionalAttribute(name, weights);
+    if (dynamic) schema.OptionalAttribute(std::string(name) + "_scales", kF32Only);
+  }
+  schema.OptionalAttribute("in_proj_bias")
+      .OptionalAttribute("bias_k")
+      .OptionalAttribute("bias_v")
+      .OptionalAttribute("out_proj.bias")
+      .Int("num_heads")
+      .AtLeast(1)
+      .Bool("batch_first", false)
+      .Bool("add_zero_attn", false)
+      .Int("rank", 0)
+      .Ignored("add_bias_kv")
+      .Ignored("bias")
+      .Ignored("embed_dim")
+      .Ignored("kdim")
+      .Ignored("vdim")
+      .Ignored("dropout")
+      .FreeInputs()
+      .Outputs(1, 2);
+  if (dynamic) schema.Bool("symmetric", false);
+  AddPrecisionParam(schema);
+  return schema;
+}
 
 }  // namespace
 }  // namespace oort
 
 OORT_LAYERS(multihead_attention) {
   using namespace oort;
-  OperatorSchema schema =
-      OperatorSchema({"nn.MultiheadAttention"},
-                     "Attention of several heads with its projections; a bool mask is "
-                     "true where a key does not take part")
-          .Tensors("inputs", kFloats | DType::kBool)
-          .OptionalAttribute("in_proj_weight")
-          .OptionalAttribute("in_proj_bias")
-          .OptionalAttribute("q_proj_weight")
-          .OptionalAttribute("k_proj_weight")
-          .OptionalAttribute("v_proj_weight")
-          .OptionalAttribute("bias_k")
-          .OptionalAttribute("bias_v")
-          .OptionalAttribute("out_proj.weight")
-          .OptionalAttribute("out_proj.bias")
-          .Int("num_heads")
-          .AtLeast(1)
-          .Bool("batch_first", false)
-          .Bool("add_zero_attn", false)
-          .Int("rank", 0)
-          .Ignored("add_bias_kv")
-          .Ignored("bias")
-          .Ignored("embed_dim")
-          .Ignored("kdim")
-          .Ignored("vdim")
-          .Ignored("dropout")
-          .FreeInputs()
-          .Outputs(1, 2);
-  AddPrecisionParam(schema);
+  const OperatorSchema schema = Declare(false);
   registry.Add(schema, WithFloats(schema, Create<MultiheadAttention<float>>(),
                                   Create<MultiheadAttention<double>>()));
+  registry.Add(Declare(true), Create<MultiheadAttention<float>>());
 }

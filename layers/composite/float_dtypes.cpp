@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "graph/open_attributes.h"
+
 namespace oort {
 namespace {
 
@@ -61,7 +63,7 @@ class WideArgs {
   std::vector<const Value*> args_, variadic_, inputs_;
 };
 
-class FloatDTypesLayer final : public Layer {
+class FloatDTypesLayer final : public Layer, public PacksOpenAttributes {
  public:
   FloatDTypesLayer(const LayerInit& init, const OperatorSchema& schema, const LayerCreator& main,
                    const LayerCreator& plain, const std::string& mask)
@@ -117,6 +119,8 @@ class FloatDTypesLayer final : public Layer {
            (plain_ == nullptr || plain_->Packs(argument));
   }
 
+  bool PacksAttributes() const override { return PacksThem(main_) && PacksThem(plain_); }
+
   Cost Work(const Args& args, std::span<const Value> outputs) const override {
     const DType dtype = DTypeOf(args);
     if (!Widens(dtype)) return LayerOf(dtype).Work(args, outputs);
@@ -126,6 +130,12 @@ class FloatDTypesLayer final : public Layer {
   }
 
  private:
+  static bool PacksThem(const std::unique_ptr<Layer>& layer) {
+    if (layer == nullptr) return true;
+    const auto* open = dynamic_cast<const PacksOpenAttributes*>(layer.get());
+    return open != nullptr && open->PacksAttributes();
+  }
+
   void ReadConstants(const LayerInit& init, const OperatorSchema& schema) {
     for (const ArgSpec& spec : schema.args()) {
       const std::string name = spec.attribute ? "@" + spec.name : spec.name;

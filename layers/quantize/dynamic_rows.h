@@ -16,9 +16,10 @@ struct RowRange {
 struct DynamicKernels {
   /// What is no number does not count.
   RowRange (*range)(const float* x, int64_t count);
-  /// y[i] = (y[i] - zero_point * sums[i]) * scale + bias[i], each at most two roundings.
-  void (*finish)(float* y, int64_t count, float scale, float zero_point, const float* sums,
-                 const float* bias);
+  /// y[i] = (products[i] - zero_point * sums[i]) * scale + bias[i], each at most two roundings.
+  /// Both may be the same row.
+  void (*finish)(const float* products, int64_t count, float scale, float zero_point,
+                 const float* sums, const float* bias, float* y);
   /// y[i] = round(y[i] * inverse), within [least, most], times scale: without its zero point, to
   /// which the limits are relative. What is no number becomes 0.
   void (*round)(const float* x, int64_t count, float inverse, float scale, float least, float most,

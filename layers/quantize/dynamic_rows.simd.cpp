@@ -32,10 +32,10 @@ RowRange RowEnds(const float* x, int64_t count) {
   return range;
 }
 
-void FinishRow(float* y, int64_t count, float scale, float zero_point, const float* sums,
-               const float* bias) {
+void FinishRow(const float* products, int64_t count, float scale, float zero_point,
+               const float* sums, const float* bias, float* y) {
   for (int64_t i = 0; i < count; ++i) {
-    y[i] = __builtin_fmaf(__builtin_fmaf(-zero_point, sums[i], y[i]), scale, bias[i]);
+    y[i] = __builtin_fmaf(__builtin_fmaf(-zero_point, sums[i], products[i]), scale, bias[i]);
   }
 }
 

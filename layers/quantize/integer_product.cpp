@@ -194,6 +194,10 @@ void IntegerProduct::Prepare(const int8_t* weight) {
       }
     }
   }
+  for (int i = 0; i < 2; ++i) {
+    starts_are_zero_[i] =
+        std::all_of(starts_[i].begin(), starts_[i].end(), [](int32_t start) { return start == 0; });
+  }
 }
 
 bool IntegerProduct::Stages(const ConvGeometry& g, bool input_signed) const {
@@ -399,7 +403,6 @@ void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, c
     const std::byte* windows[kMostIntegerBlock];
     ScratchBytes packed(PackedBytes(block));
     const std::vector<int32_t>& starts = starts_[call.input_signed ? 1 : 0];
-    const bool zeros = std::all_of(starts.begin(), starts.end(), [](int32_t x) { return x == 0; });
     int64_t packed_block = -1, packed_group = -1;
     for (int64_t task = begin; task < end; ++task) {
       // Where windows are packed, all panels of a block follow each other, else all blocks of a
@@ -425,7 +428,7 @@ void IntegerProduct::RunFilters(const Context& context, const ConvGeometry& g, c
                          .packed = packed.data(),
                          .weights = packed_.raw() + panel.weights,
                          .starts = starts.data() + panel.padded,
-                         .starts_are_zero = zeros,
+                         .starts_are_zero = starts_are_zero_[call.input_signed ? 1 : 0],
                          .channels = panel.count,
                          .epilogue = Epilogue(call, place, panel.padded)};
       if (!packs || at != packed_block || panel.group != packed_group) {

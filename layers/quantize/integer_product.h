@@ -98,6 +98,7 @@ class IntegerProduct {
   std::vector<std::byte> packing_;  // while the constructor runs
   Tensor packed_;                   // the same, aligned to the lines of a cache
   std::vector<int32_t> starts_[2];  // for u8 and for i8
+  bool starts_are_zero_[2] = {};
   std::vector<float> scale_, bias_;
   // The byte of the activation of each number from `table_low_` to `table_high_` in steps of which
   // `table_inverse_` make 1; empty where activations are computed.

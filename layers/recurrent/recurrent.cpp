@@ -5,8 +5,9 @@
 #include "core/checked.h"
 #include "cuda/memory.h"
 #include "cuda/stream.h"
+#include "graph/open_attributes.h"
 #include "layers/composite/float_dtypes.h"
-#include "layers/linear/dense.h"
+#include "layers/quantize/projection.h"
 #include "layers/recurrent/cell_kernels.h"
 #include "layers/recurrent/device_cell.h"
 #include "layers/recurrent/recurrent_outputs.h"
@@ -23,15 +24,17 @@ namespace {
 /// What tells the operators of the family apart.
 struct RecurrentForm {
   const char* type;
+  const char* dynamic_type;  // of which weights are bytes
   int gates;
   bool has_cell;
   const char* doc;
 };
 
 constexpr RecurrentForm kForms[] = {
-    {"nn.LSTM", 4, true, "Long short-term memory over a sequence"},
-    {"nn.GRU", 3, false, "Gated recurrent units over a sequence"},
-    {"nn.RNN", 1, false, "h = nonlinearity(W_ih x + b_ih + W_hh h + b_hh) over a sequence"},
+    {"nn.LSTM", "oort.DynamicLSTM", 4, true, "Long short-term memory over a sequence"},
+    {"nn.GRU", "oort.DynamicGRU", 3, false, "Gated recurrent units over a sequence"},
+    {"nn.RNN", "oort.DynamicRNN", 1, false,
+     "h = nonlinearity(W_ih x + b_ih + W_hh h + b_hh) over a sequence"},
 };
 
 /// Weights that are looked up by name, so that a file that lacks one, or has one too many, is
@@ -40,19 +43,12 @@ class Weights {
  public:
   Weights(const LayerInit& init, DType dtype) : attributes_(init.op().attributes), dtype_(dtype) {}
 
+  /// As elements of the layer's dtype.
   Tensor Take(const std::string& name, const Shape& shape) {
-    const auto found = attributes_.find(name);
-    if (found == attributes_.end()) {
-      throw Error(ErrorCode::kInvalidModel, "attribute '@" + name + "' is missing");
-    }
-    const Tensor& tensor = found->second;
-    if (!kFloats.Contains(tensor.dtype()) || !(tensor.shape() == shape)) {
-      throw Error(ErrorCode::kInvalidModel, "expected '@" + name + "' of shape " +
-                                                shape.ToString() + " and a float dtype, got " +
-                                                tensor.ToString());
-    }
-    ++taken_;
-    return tensor.To(dtype_);
+    return Find(name, shape, kFloats, "a float dtype").To(dtype_);
+  }
+  Tensor TakeBytes(const std::string& name, const Shape& shape) {
+    return Find(name, shape, DTypeSet(DType::kI8), "i8");
   }
   void CheckAllTaken() const {
     if (taken_ == attributes_.size()) return;
@@ -61,6 +57,22 @@ class Weights {
   }
 
  private:
+  const Tensor& Find(const std::string& name, const Shape& shape, DTypeSet dtypes,
+                     const char* wanted) {
+    const auto found = attributes_.find(name);
+    if (found == attributes_.end()) {
+      throw Error(ErrorCode::kInvalidModel, "attribute '@" + name + "' is missing");
+    }
+    const Tensor& tensor = found->second;
+    if (!dtypes.Contains(tensor.dtype()) || !(tensor.shape() == shape)) {
+      throw Error(ErrorCode::kInvalidModel, "expected '@" + name + "' of shape " +
+                                                shape.ToString() + " and " + wanted + ", got " +
+                                                tensor.ToString());
+    }
+    ++taken_;
+    return tensor;
+  }
+
   const std::map<std::string, Tensor>& attributes_;
   DType dtype_;
   size_t taken_ = 0;
@@ -69,7 +81,7 @@ class Weights {
 /// x W^T + b
 template <typename T>
 struct Map {
-  Dense<T> weight;
+  Projection<T> weight;
   Tensor bias;
   Tensor on_device, device_bias;  // the same on the GPU, rows padded to whole pieces
 };
@@ -90,12 +102,15 @@ struct Cell {
   Map<T> input, state, projection;
 };
 
-/// Layers of cells, each run along the sequence, once or in both directions; in f32 or f64.
+/// Layers of cells, each run along the sequence, once or in both directions; in f32 or f64. Those
+/// of a dynamic type multiply bytes: weights are such in the file, and rows of the input and of the
+/// state become such when they are read. Gates and states stay floats.
 template <typename T>
-class Recurrent final : public Layer {
+class Recurrent final : public Layer, public PacksOpenAttributes {
  public:
   Recurrent(const LayerInit& init, const RecurrentForm& form)
       : form_(form),
+        dynamic_(init.type() == form.dynamic_type),
         input_(init.Arg("input")),
         hidden_(init.Arg("h0")),
         cell_(init.Arg("c0")),
@@ -170,7 +185,7 @@ class Recurrent final : public Layer {
         const double weights =
             static_cast<double>(map->weight.in()) * static_cast<double>(map->weight.out());
         cost.flops += 2 * weights * static_cast<double>(call.rows());
-        cost.bytes += weights * sizeof(T);
+        cost.bytes += map->weight.bytes();
       }
     }
     return cost;
@@ -241,27 +256,42 @@ class Recurrent final : public Layer {
       const int64_t in = layer == 0 ? init.Int("input_size") : sizes_.state * sizes_.directions;
       Cell<T>& cell = cells_.emplace_back();
       const auto map = [&](const char* kind, int64_t width) {
-        const Tensor weight = weights.Take("weight_" + (kind + suffix), {gates, width});
-        Tensor bias;
-        if (has_bias) bias = weights.Take("bias_" + (kind + suffix), {gates});
-        return MakeMap(weight, bias);
+        Map<T> made = TakeMap(init, weights, "weight_" + (kind + suffix), {gates, width});
+        if (has_bias) SetBias(made, weights.Take("bias_" + (kind + suffix), {gates}));
+        return made;
       };
       cell.input = map("ih", in);
       cell.state = map("hh", sizes_.state);
       if (projects()) {
         const Shape shape{sizes_.state, sizes_.hidden};
-        cell.projection = MakeMap(weights.Take("weight_hr" + suffix, shape), {});
+        cell.projection = TakeMap(init, weights, "weight_hr" + suffix, shape);
       }
     }
     weights.CheckAllTaken();
   }
 
-  Map<T> MakeMap(const Tensor& weight, const Tensor& bias) const {
-    Map<T> map = {Dense<T>(gemm_, weight), bias, {}, {}};
-    if (device_.type == DeviceType::kCpu) return map;
-    map.on_device = UploadRows(weight, device_);
-    if (bias.defined()) map.device_bias = cuda::ToDevice(bias, device_);
+  Map<T> TakeMap(const LayerInit& init, Weights& weights, const std::string& name,
+                 const Shape& shape) const {
+    Map<T> map;
+    if (dynamic_) {
+      const Tensor weight = weights.TakeBytes(name, shape);
+      const Tensor scales = weights.Take(name + "_scales", {shape[0]});
+      try {
+        map.weight = Projection<T>(init.isa(), weight, scales, init.Bool("symmetric"));
+      } catch (const Error& error) {
+        throw error.WithContext("'@" + name + "': ");
+      }
+      return map;
+    }
+    const Tensor weight = weights.Take(name, shape);
+    map.weight = Projection<T>(Dense<T>(gemm_, weight));
+    if (device_.type != DeviceType::kCpu) map.on_device = UploadRows(weight, device_);
     return map;
+  }
+
+  void SetBias(Map<T>& map, const Tensor& bias) const {
+    map.bias = bias;
+    if (device_.type != DeviceType::kCpu) map.device_bias = cuda::ToDevice(bias, device_);
   }
 
   /// pnnx passes one operand where both initial states are the same.
@@ -323,11 +353,12 @@ class Recurrent final : public Layer {
     }
     int64_t gemm = 0;
     for (const Cell<T>& cell : cells_) {
-      for (const auto& [map, rows] : {std::pair{&cell.input, call.rows()},
-                                      {&cell.state, call.batch},
-                                      {&cell.projection, call.batch}}) {
-        gemm = std::max(gemm, map->weight.Workspace(gemm_, rows, threads));
-      }
+      const auto add = [&](const Map<T>& map, int64_t rows, bool apart) {
+        gemm = std::max(gemm, map.weight.Workspace(gemm_, rows, threads, apart));
+      };
+      add(cell.input, call.rows(), false);
+      add(cell.state, call.batch, false);
+      if (projects()) add(cell.projection, call.batch, true);
     }
     scratch.gemm = take(1, gemm);
     return scratch;
@@ -437,6 +468,7 @@ class Recurrent final : public Layer {
   }
 
   RecurrentForm form_;
+  bool dynamic_;
   int input_, hidden_, cell_;
   Device device_;
   const GemmKernels& gemm_;
@@ -447,22 +479,35 @@ class Recurrent final : public Layer {
   std::vector<RecurrentOutput> returned_;
 };
 
-OperatorSchema Declare(const RecurrentForm& form) {
-  OperatorSchema schema({form.type},
-                        std::string(form.doc) +
-                            ". Weights are named as in torch: `weight_ih_l0`, "
-                            "`weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, `weight_ih_l0_reverse`, "
-                            "`weight_ih_l1`, … The outputs are those that the network used: "
-                            "their traced shapes tell which.");
-  schema.Tensor("input", kFloats).OptionalTensor("h0", kFloats);
-  if (form.has_cell) schema.OptionalTensor("c0", kFloats);
+OperatorSchema Declare(const RecurrentForm& form, bool dynamic) {
+  const std::string names =
+      ". Weights are named as in torch: `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, "
+      "`bias_hh_l0`, `weight_ih_l0_reverse`, `weight_ih_l1`, … ";
+  const std::string form_of_bytes =
+      "Weights are bytes, and beside each stand the scales of its rows, `weight_ih_l0_scales`. "
+      "Rows of the input and of the state become bytes as oort.DynamicQuantize makes them, "
+      "and are multiplied in integers.";
+  OperatorSchema schema({dynamic ? form.dynamic_type : form.type},
+                        form.doc + names +
+                            (dynamic ? form_of_bytes
+                                     : "The outputs are those that the network used: their traced "
+                                       "shapes tell which."));
+  const DTypeSet dtypes = dynamic ? kF32Only : kFloats;
+  schema.Tensor("input", dtypes).OptionalTensor("h0", dtypes);
+  if (form.has_cell) schema.OptionalTensor("c0", dtypes);
   schema.Int("input_size").AtLeast(0);
   schema.Int("hidden_size").AtLeast(1);
   schema.Int("num_layers", 1).AtLeast(1);
   schema.Bool("bias", true).Bool("batch_first", false).Bool("bidirectional", false);
   if (form.has_cell) schema.Int("proj_size", 0).AtLeast(0);
   if (form.gates == 1) schema.String("nonlinearity", "tanh").OneOf({"tanh", "relu"});
+  if (dynamic) schema.Bool("symmetric", false);
   return schema.Outputs(1, form.has_cell ? 3 : 2).Open();
+}
+
+template <typename T>
+LayerCreator CreatorOf(const RecurrentForm& form) {
+  return [&form](const LayerInit& init) { return std::make_unique<Recurrent<T>>(init, form); };
 }
 
 }  // namespace
@@ -471,15 +516,9 @@ OperatorSchema Declare(const RecurrentForm& form) {
 OORT_LAYERS(recurrent) {
   using namespace oort;
   for (const RecurrentForm& form : kForms) {
-    const OperatorSchema schema = Declare(form);
-    registry.Add(schema, WithFloats(
-                             schema,
-                             [&form](const LayerInit& init) {
-                               return std::make_unique<Recurrent<float>>(init, form);
-                             },
-                             [&form](const LayerInit& init) {
-                               return std::make_unique<Recurrent<double>>(init, form);
-                             }));
+    const OperatorSchema schema = Declare(form, false);
+    registry.Add(schema, WithFloats(schema, CreatorOf<float>(form), CreatorOf<double>(form)));
+    registry.Add(Declare(form, true), CreatorOf<float>(form));
   }
 }
 

@@ -38,6 +38,21 @@ constexpr const char* kNetworkMethods[] = {"auto",       "minmax", "moving-avera
                                            "percentile", "kl",     "mse"};
 constexpr const char* kNetworkWeights[] = {"mse", "minmax"};
 
+/// Options that say how activations of a network become bytes, and what it is calibrated with.
+constexpr const char* kNetworkOptions[] = {
+    "--bin",       "--samples",   "--test-samples", "--labels",       "--percentile",
+    "--one-scale", "--symmetric", "--dynamic",      "--equalize",     "--adaround",
+    "--mean",      "--std",       "--invert",       "--no-checksums", "--no-bias-correction"};
+
+/// Throws where one of these was given for a language model, which would not heed it.
+void RefuseForLanguageModel(const CLI::App& app, const std::string& model) {
+  for (const char* name : kNetworkOptions) {
+    if (app.count(name) == 0) continue;
+    throw UsageError(std::string(name) + " is for networks of a .pnnx.param: '" + model +
+                     "' is a language model, of which weights alone get fewer bits");
+  }
+}
+
 template <size_t kCount>
 void RequireOneOf(const char* option, const std::string& given,
                   const char* const (&known)[kCount]) {
@@ -165,7 +180,7 @@ int Quantize(const QuantizeArguments& options) {
   if (options.calibrate.places.empty() && options.recipe.empty() && !options.dynamic) {
     throw UsageError(
         "--calibrate is missing: give a folder of pictures or .npy files such as the "
-        "network will see; --dynamic does without for linear layers");
+        "network will see; --dynamic does without for linear and recurrent layers and attention");
   }
   if (!options.labels.empty() && options.calibrate.places.empty() && options.test.places.empty()) {
     throw UsageError("--labels needs --calibrate or --test");
@@ -242,9 +257,10 @@ Action AddQuantize(CLI::App& app) {
   app.add_flag("--symmetric", o.symmetric,
                "Ranges of what layers read reach as far below zero as above, where anything is "
                "below");
-  app.add_flag("--dynamic", o.dynamic,
-               "Linear layers alone, whose inputs get scales row by row while the network runs: "
-               "--calibrate is not needed, and only judges");
+  app.add_flag(
+      "--dynamic", o.dynamic,
+      "Linear and recurrent layers and attention alone, whose inputs get scales row by row "
+      "while the network runs: --calibrate is not needed, and only judges");
   app.add_flag("--equalize", o.equalize,
                "Make ranges of channels between two layers alike, if the answers gain by it");
   app.add_flag("--adaround", o.adaround,
@@ -273,7 +289,7 @@ Action AddQuantize(CLI::App& app) {
       "Example: 256 pictures of a folder, and a report of what it costs\n"
       "  oort quantize net.pnnx.param --calibrate pictures --output net.int8.pnnx.param \\\n"
       "      --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --html report.html\n"
-      "Example: an encoder of text, whose linear layers get along without samples\n"
+      "Example: an encoder of text or a recurrent network, which get along without samples\n"
       "  oort quantize encoder.pnnx.param --dynamic --output encoder.int8.pnnx.param\n"
       "Example: the same network again from its recipe, without any pictures\n"
       "  oort quantize net.pnnx.param --recipe net.int8.recipe.json --output again.pnnx.param\n"
@@ -285,6 +301,7 @@ Action AddQuantize(CLI::App& app) {
       "      --output model.5.gguf");
   return [options, &app] {
     if (IsLanguageModel(options->model.model)) {
+      RefuseForLanguageModel(app, options->model.model);
       return QuantizeLanguageModel(LanguageOf(*options));
     }
     options->language.model = options->model.model;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/passes/rewrite.h"
+#include "quantize/row_layers.h"
 
 namespace oort::quantize {
 namespace {
@@ -94,8 +95,21 @@ class Writer {
     return operand;
   }
 
+  void RewriteMatrices(int index, const LayerForm& form) {
+    Operator& op = graph_.operators[static_cast<size_t>(index)];
+    op.type = DynamicTypeOf(op);
+    for (const auto& [name, matrix] : form.matrices) {
+      Tensor& weight = op.attributes.at(name);
+      weight = Tensor::From<int8_t>(std::span(matrix.values), weight.shape());
+      op.attributes[name + "_scales"] = Tensor::From<float>(
+          std::span(matrix.scales), Shape{static_cast<int64_t>(matrix.scales.size())});
+    }
+    if (numbers_.symmetric) op.params["symmetric"] = Parameter::FromValue(true);
+  }
+
   void Rewrite(int index) {
     const LayerForm& form = numbers_.forms.at(index);
+    if (!form.matrices.empty()) return RewriteMatrices(index, form);
     const std::string name = graph_.operators[static_cast<size_t>(index)].name;
     const Shape shape =
         graph_.operators[static_cast<size_t>(index)].attributes.at("weight").shape();
@@ -162,8 +176,9 @@ class Writer {
 
 }  // namespace
 
-QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method, bool one_scale) {
-  const Tensor& weight = layer.attributes.at("weight");
+QuantizedWeights QuantizeWeights(const Operator& layer, const std::string& attribute,
+                                 WeightMethod method, bool one_scale) {
+  const Tensor& weight = layer.attributes.at(attribute);
   try {
     return (one_scale ? QuantizeAlike : QuantizeRows)(weight.span<float>(), weight.dim(0), method);
   } catch (const Error& error) {

@@ -8,6 +8,7 @@
 
 #include "graph/passes/byte_quantizer.h"
 #include "graph/passes/zero_padding.h"
+#include "quantize/row_layers.h"
 
 namespace oort::quantize {
 namespace {
@@ -407,16 +408,25 @@ Points FindDynamicPoints(const Graph& graph, const Decide& decide) {
   points.source.assign(graph.operands.size(), true);
   for (const int index : graph.TopologicalOrder()) {
     const Operator& op = graph.operators[static_cast<size_t>(index)];
-    if (!IsLayer(op)) continue;
-    const bool linear = op.type == "nn.Linear";
+    const bool reads_rows = DynamicTypeOf(op) != nullptr && !op.inputs.empty();
+    if (!IsLayer(op) && !reads_rows) continue;
     Layer layer;
     layer.op = index;
-    layer.input = op.inputs.back();
+    layer.input = reads_rows ? op.inputs.front() : op.inputs.back();
     layer.output = op.outputs[0];
-    layer.why_float = linear ? Obstacle(graph, op) : "scales of rows are for linear layers";
+    if (reads_rows) {
+      layer.why_float = RowObstacle(graph, op);
+    } else if (op.type == "nn.Linear") {
+      layer.why_float = Obstacle(graph, op);
+    } else {
+      layer.why_float = "scales of rows are for linear and recurrent layers and attention";
+    }
     const std::optional<Decision> decision = decide(op);
     if (decision && decision->keep_float && layer.quantized()) layer.why_float = decision->reason;
-    if (layer.quantized()) points.uses.push_back({index, 0});
+    if (!decision && layer.quantized() && HasSmallSteps(op)) {
+      layer.why_float = "its steps are so small that bytes would be slower";
+    }
+    if (layer.quantized() && !reads_rows) points.uses.push_back({index, 0});
     points.layers.push_back(layer);
   }
   return points;

@@ -11,7 +11,7 @@
 
 namespace oort::quantize {
 
-/// A convolution or linear operator with weights of its own.
+/// A convolution, a linear operator or, of dynamic networks, another with weights of its own.
 struct Layer {
   int op = -1;            ///< index into Graph::operators
   int input = -1;         ///< the operand that it multiplies
@@ -55,7 +55,8 @@ using Decide = std::function<std::optional<Decision>(const Operator& op)>;
 /// read nor what they give is in bytes.
 Points FindPoints(const Graph& graph, const Decide& decide);
 
-/// The same for layers whose inputs get scales while the network runs: each nn.Linear by itself.
+/// The same for layers whose inputs get scales while the network runs, each by itself: nn.Linear,
+/// and layers with several matrices (see row_layers.h), which make bytes of their rows themselves.
 Points FindDynamicPoints(const Graph& graph, const Decide& decide);
 
 }  // namespace oort::quantize

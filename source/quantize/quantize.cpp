@@ -7,7 +7,9 @@
 
 #include "quantize/adaround.h"
 #include "quantize/correct.h"
+#include "quantize/describe.h"
 #include "quantize/equalize.h"
+#include "quantize/row_layers.h"
 
 namespace oort::quantize {
 namespace {
@@ -16,19 +18,10 @@ namespace {
 /// of layers are: each layer costs a run of each.
 constexpr size_t kCorrectionSamples = 64, kComparedSamples = 32, kAnalysedSamples = 8;
 constexpr size_t kTracedSamples = 4;
-constexpr int kOutlineBins = 96;
 
 std::vector<size_t> FirstOf(const std::vector<size_t>& numbers, size_t count) {
   return {numbers.begin(),
           numbers.begin() + static_cast<std::ptrdiff_t>(std::min(count, numbers.size()))};
-}
-
-size_t WeightBytes(const Graph& graph) {
-  size_t bytes = 0;
-  for (const Operator& op : graph.operators) {
-    for (const auto& [name, tensor] : op.attributes) bytes += tensor.bytes();
-  }
-  return bytes;
 }
 
 /// One way to choose the ranges, and what comes of it.
@@ -87,11 +80,22 @@ class Quantization {
       reasons += (reasons.empty() ? ": " : "; ") + Op(layer.op).name + ", " + layer.why_float;
     }
     if (reasons.empty()) {
-      reasons = ": it has no nn.Conv2d and no nn.Linear";
+      reasons = NoLayers();
     } else {
       reasons += "; a rule of a recipe with \"float\": false quantizes a layer that could be";
     }
     throw Error(ErrorCode::kInvalidArgument, "nothing in the network can be quantized" + reasons);
+  }
+
+  std::string NoLayers() const {
+    if (recipe_.dynamic) {
+      return ": it has no nn.Linear, no recurrent layer and no nn.MultiheadAttention";
+    }
+    const bool dynamic =
+        std::any_of(graph_.operators.begin(), graph_.operators.end(),
+                    [](const Operator& op) { return DynamicTypeOf(op) != nullptr; });
+    return std::string(": it has no nn.Conv2d and no nn.Linear") +
+           (dynamic ? "; --dynamic also takes its recurrent layers and its attention" : "");
   }
 
   /// Every tenth sample is held back, if that leaves some to judge by.
@@ -116,7 +120,12 @@ class Quantization {
   void RoundWeights() {
     for (const Layer& layer : points_.layers) {
       if (!layer.quantized()) continue;
-      weights_[layer.op] = QuantizeWeights(Op(layer.op), recipe_.weights, recipe_.one_scale);
+      if (DynamicTypeOf(Op(layer.op)) != nullptr) {
+        RoundMatrices(layer.op);
+        continue;
+      }
+      weights_[layer.op] =
+          QuantizeWeights(Op(layer.op), "weight", recipe_.weights, recipe_.one_scale);
       const auto found = recipe_.layers.find(Op(layer.op).name);
       if (found == recipe_.layers.end()) continue;
       if (!found->second.rounding.empty()) MoveAsGiven(layer.op, found->second.rounding);
@@ -126,6 +135,20 @@ class Quantization {
                   "recipe: the bias_correction of '" + found->first + "' has " +
                       std::to_string(found->second.correction.size()) + " numbers for " +
                       std::to_string(weights_[layer.op].scales.size()) + " channels");
+    }
+  }
+
+  void RoundMatrices(int op) {
+    const auto found = recipe_.layers.find(Op(op).name);
+    if (found != recipe_.layers.end() &&
+        !(found->second.rounding.empty() && found->second.correction.empty())) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "recipe: layer '" + found->first + "' is an " + Op(op).type +
+                      ", which has neither 'rounding' nor 'bias_correction'");
+    }
+    for (const std::string& name : MatricesOf(Op(op))) {
+      matrices_[op].emplace(name,
+                            QuantizeWeights(Op(op), name, recipe_.weights, recipe_.one_scale));
     }
   }
 
@@ -240,6 +263,7 @@ class Quantization {
       if (found != recipe_.layers.end()) form.correction = found->second.correction;
       candidate.corrected = candidate.corrected || !form.correction.empty();
     }
+    for (const auto& [op, matrices] : matrices_) candidate.numbers.forms[op].matrices = matrices;
     return candidate;
   }
 
@@ -396,19 +420,7 @@ class Quantization {
     report.speed =
         MeasureSpeed(graph_, result.graph, inputs, names, options_.threads, options_.watcher);
     if (report.speed.Ratio() >= 1) return;
-    constexpr size_t kMostNames = 8;
-    const std::vector<std::string> slower = report.speed.Slower();
-    std::string advice;
-    for (size_t i = 0; i < std::min(slower.size(), kMostNames); ++i) {
-      advice += (advice.empty() ? "'" : ", '") + slower[i] + "'";
-    }
-    if (slower.size() > kMostNames) {
-      advice += " and " + std::to_string(slower.size() - kMostNames) + " more";
-    }
-    report.warnings.push_back(
-        "in 8 bits the network is slower here than in " + report.speed.float_name + ": " +
-        (advice.empty() ? "keep it float on such a machine"
-                        : "keep float by a recipe what loses by itself: " + advice));
+    report.warnings.push_back(SlowerWarning(report.speed));
   }
 
   void DescribeLayer(const Layer& layer, const Numbers& numbers, QuantizeResult& result) const {
@@ -424,16 +436,8 @@ class Quantization {
     if (layer.quantized()) {
       const LayerForm& form = numbers.forms.at(layer.op);
       entry.correction = form.correction;
-      entry.rounding = RoundingOf(layer.op, form.weights);
-      ErrorMeter meter;
-      const std::span<const float> exact = op.attributes.at("weight").span<float>();
-      const size_t columns = exact.size() / form.weights.scales.size();
-      for (size_t i = 0; i < exact.size(); ++i) {
-        const float rough =
-            form.weights.scales[i / columns] * static_cast<float>(form.weights.values[i]);
-        meter.Add(exact.subspan(i, 1), {&rough, 1});
-      }
-      one.weight_sqnr = meter.Sqnr();
+      if (form.matrices.empty()) entry.rounding = RoundingOf(layer.op, form.weights);
+      one.weight_sqnr = WeightError(op, form).Sqnr();
     }
     if (const auto found = alone_.find(layer.op); found != alone_.end()) one.alone = found->second;
     result.report.layers.push_back(std::move(one));
@@ -500,33 +504,6 @@ class Quantization {
     result.report.points.push_back(std::move(point));
   }
 
-  static void DescribeValues(const Observer& observer, PointReport& point, QuantizeReport& report) {
-    const Histogram& histogram = observer.histogram();
-    point.min = observer.min();
-    point.max = observer.max();
-    point.clipped = ClippedShare(histogram, point.range);
-    point.constant = histogram.reach() == 0;
-    const std::string& name = point.operands.front();
-    if (point.constant) {
-      report.warnings.push_back("operand '" + name + "' is 0 in all samples: its scale is 1");
-      return;
-    }
-    if (point.clipped > 0.01) {
-      report.warnings.push_back("of operand '" + name + "', " +
-                                std::to_string(static_cast<int>(100 * point.clipped)) +
-                                " % of the values are clipped");
-    }
-    point.outline.assign(kOutlineBins, 0);
-    const double width = std::max((point.max - point.min) / kOutlineBins, histogram.width());
-    for (int bin = 0; bin < Histogram::kBins; ++bin) {
-      const auto count = static_cast<double>(histogram.counts()[static_cast<size_t>(bin)]);
-      if (count == 0) continue;
-      const double at = (histogram.Center(bin) - point.min) / width;
-      const int place = std::clamp(static_cast<int>(at), 0, kOutlineBins - 1);
-      point.outline[static_cast<size_t>(place)] += count / static_cast<double>(histogram.total());
-    }
-  }
-
   const QuantizeOptions& options_;
   const Recipe& recipe_;
   std::shared_ptr<const RuntimeGraph> observable_;
@@ -534,11 +511,12 @@ class Quantization {
   Points points_;
   const std::vector<std::vector<int>> all_classes_ = points_.classes;
   std::vector<size_t> calibration_, held_back_, judged_;
-  std::map<int, QuantizedWeights> weights_;  // by operator, the nearest
-  std::map<int, QuantizedWeights> moved_;    // by operator, rounded by what it gives
-  bool moves_given_ = false;                 // by the recipe
-  std::vector<Observer> observers_;          // by class; empty where the recipe has all ranges
-  std::map<int, ErrorMeter> alone_;          // by operator
+  std::map<int, QuantizedWeights> weights_;                          // by operator, the nearest
+  std::map<int, std::map<std::string, QuantizedWeights>> matrices_;  // of layers that have several
+  std::map<int, QuantizedWeights> moved_;  // by operator, rounded by what it gives
+  bool moves_given_ = false;               // by the recipe
+  std::vector<Observer> observers_;        // by class; empty where the recipe has all ranges
+  std::map<int, ErrorMeter> alone_;        // by operator
 };
 
 /// The samples that factors of channels are found with.

@@ -226,16 +226,18 @@ void CheckRecipe(const Recipe& recipe, const Graph& graph, const Points& points)
       return test(graph.operators[static_cast<size_t>(layer.op)]);
     });
   };
+  const std::string kinds = recipe.dynamic ? "convolution, linear or recurrent layer or attention"
+                                           : "convolution or linear layer";
   for (size_t i = 0; i < recipe.rules.size(); ++i) {
     const Rule& rule = recipe.rules[i];
     if (any_layer([&](const Operator& op) { return rule.Matches(op); })) continue;
     add("rule " + std::to_string(i + 1) + " ('" + (rule.match.empty() ? rule.type : rule.match) +
-        "') matches no convolution or linear layer");
+        "') matches no " + kinds);
   }
   for (const auto& [name, result] : recipe.layers) {
     const std::string& wanted = name;
     if (!any_layer([&](const Operator& op) { return op.name == wanted; })) {
-      add("the network has no convolution or linear layer '" + name + "'");
+      add("the network has no " + kinds + " '" + name + "'");
     }
   }
   for (const auto& [name, result] : recipe.tensors) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/host_memory.h"
+#include "graph/open_attributes.h"
 #include "runtime/builder.h"
 
 namespace oort {
@@ -18,6 +19,10 @@ void GraphBuilder::ReleaseWeights(int index, Node& node) {
   if (options_.keep_weights) return;
   std::map<std::string, Tensor>& attributes =
       impl_->graph.operators[static_cast<size_t>(index)].attributes;
+  const auto* open = dynamic_cast<const PacksOpenAttributes*>(node.layer.get());
+  if (open != nullptr && open->PacksAttributes()) {
+    for (auto& [name, tensor] : attributes) tensor = ShapeOf(tensor);
+  }
   for (size_t i = 0; i < node.bound.args.size(); ++i) {
     BoundArg& arg = node.bound.args[i];
     const bool packed = arg.input < 0 && arg.value.IsTensor() && arg.value.AsTensor().has_data() &&

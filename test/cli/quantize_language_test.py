@@ -151,6 +151,19 @@ class QuantizeLanguageTest(Case):
                      says="is for language models")
         self.refuses("--method", "gptq", "--calibrate", digits / "samples", model=digits, code=2, says="networks have")
 
+    def test_refuses_what_is_for_networks(self):
+        """What would be ignored is refused, by its name; and the reverse, whichever option it is."""
+        for option in ("--equalize", "--adaround", "--dynamic", "--symmetric", "--one-scale", "--invert",
+                       "--no-bias-correction", "--no-checksums", "--samples=9", "--test-samples=9", "--labels=l.txt",
+                       "--percentile=99", "--mean=0.5", "--std=0.5", "--bin=model.bin"):  # fmt: skip
+            done = self.refuses("--weights", "q8_0", option, code=2, says=f"{option.split('=')[0]} is for networks")
+            self.assertIn("is a language model, of which weights alone get fewer bits", done.err)
+        digits = SOURCE / "models" / "digits"
+        for option in ("--group=64", "--asymmetric", "--imatrix=i.dat", "--write-imatrix=i.dat", "--tokens=64",
+                       "--window=64", "--test-tokens=64", "--damping=0.1", "--file-order", "--resume"):  # fmt: skip
+            self.refuses("--dynamic", option, model=digits, code=2,
+                         says=f"{option.split('=')[0]} is for language models")
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv)

@@ -12,6 +12,7 @@ import sys
 import time
 import unittest
 import xml.dom.minidom
+import zipfile
 
 from cli_test import DIGITS, OORT, RELU, SOURCE, Case, npy, read_npy
 
@@ -178,6 +179,47 @@ class QuantizeTest(QuantizeCase):
         self.assertEqual(self.out.read_bytes(), first)
         self.assertGreater(report["error"]["cosine"], 0.999)
         self.assertIn("oort.DynamicLinear", self.oort("info", self.out).out)
+
+    def recurrent_network(self):
+        """A GRU of 80 and a linear layer, with weights that look random."""
+        noise = random.Random(3)
+        shapes = {"weight_ih_l0": (240, 32), "weight_hh_l0": (240, 80), "bias_ih_l0": (240,), "bias_hh_l0": (240,)}
+        gru = " ".join(f"@{name}=({','.join(map(str, shape))})f32" for name, shape in shapes.items())
+        path = self.write("gru.pnnx.param", "\n".join((
+            "7767517", "4 3", "pnnx.Input pnnx_input_0 0 1 x #x=(5,1,32)f32",
+            "nn.GRU gru 1 1 x y batch_first=False bias=True bidirectional=False hidden_size=80 input_size=32 "
+            f"num_layers=1 {gru} #y=(5,1,80)f32",
+            "nn.Linear head 1 1 y z bias=True in_features=80 out_features=3 @bias=(3)f32 @weight=(3,80)f32",
+            "pnnx.Output pnnx_output_0 1 0 z", "")))  # fmt: skip
+        attributes = {f"gru.{name}": math.prod(shape) for name, shape in shapes.items()}
+        attributes |= {"head.weight": 240, "head.bias": 3}
+        with zipfile.ZipFile(path.with_suffix(".bin"), "w", zipfile.ZIP_STORED) as weights:
+            for name, count in attributes.items():
+                weights.writestr(name, struct.pack(f"<{count}f", *(noise.uniform(-0.4, 0.4) for _ in range(count))))
+        return path
+
+    def test_dynamic_recurrent(self):
+        """Recurrent layers too: their bytes are in the file, and the recipe keeps float what a rule names."""
+        model = self.recurrent_network()
+        noise = random.Random(4)
+        x = self.write("x.npy", npy([noise.gauss(0, 1) for _ in range(160)], (5, 1, 32)))
+        report = self.quantize("--dynamic", "--test", x, "--report", model=model)
+        self.assertEqual([layer["type"] for layer in report["layers"]], ["nn.GRU", "nn.Linear"])
+        self.assertTrue(all(layer["quantized"] for layer in report["layers"]))
+        self.assertGreater(report["layers"][0]["alone"]["sqnr_db"], 25)
+        self.assertGreater(report["error"]["cosine"], 0.999)
+        self.assertLess(report["weight_bytes"], report["float_weight_bytes"] / 2)
+        text = self.out.read_text()
+        self.assertRegex(text, r"oort\.DynamicGRU +gru .*@weight_hh_l0=\(240,80\)i8")
+        self.assertIn("@weight_hh_l0_scales=(240)f32", text)
+        held, before = (self.json("info", path)["memory"]["weights"] for path in (self.out, model))
+        self.assertLess(held, 0.4 * before)
+        self.assertGreater(decibels(self.answers(model, x), self.answers(self.out, x)), 25)
+        recipe = json.loads(self.recipe.read_text())
+        self.assertEqual(recipe["layers"]["gru"], {"quantized": True})
+        recipe = {"version": 1, "dynamic": True, "rules": [{"type": "nn.GRU", "float": True}]}
+        report = self.quantize("--recipe", self.write("rule.json", json.dumps(recipe)), model=model)
+        self.assertEqual([layer["quantized"] for layer in report["layers"]], [False, True])
 
     def test_switches(self):
         """Equalization and adaptive rounding are kept only where they gain, and a recipe has what they found."""

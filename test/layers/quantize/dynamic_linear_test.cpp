@@ -2,32 +2,14 @@
 // Rows with scales of their own beside plain loops, and products of their bytes beside f32.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "graph/graph_builder.h"
 #include "oort/testing.h"
+#include "test/layers/quantize/plain_dynamic.h"
 
 namespace oort::testing {
 namespace {
-
-/// What docs/quantization.md says that oort.DynamicQuantize gives.
-std::vector<float> PlainDynamicRow(std::vector<float> row, bool symmetric) {
-  float low = 0, high = 0;
-  for (const float value : row) {
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
-  float scale = symmetric ? std::max(-low, high) / 127 : high / 255 - low / 255;
-  if (scale < 0x1p-100f) scale = 1;
-  const float zero = symmetric ? 0 : std::nearbyint(-low / scale);
-  const float least = symmetric ? -127 : 0, most = symmetric ? 127 : 255;
-  for (float& value : row) {
-    const float steps = std::isnan(value) ? 0 : std::nearbyint(value * (1 / scale));
-    value = (std::min(std::max(steps + zero, least), most) - zero) * scale;
-  }
-  return row;
-}
 
 TEST(DynamicLinear, EachRowHasAScaleOfItsOwn) {
   const Tensor x = RandomTensor(DType::kF32, Shape{5, 3, 37}, 3, -1, 2);
@@ -46,8 +28,10 @@ TEST(DynamicLinear, EachRowHasAScaleOfItsOwn) {
     Tensor want = rows.Clone();
     for (int64_t row = 0; row < 15; ++row) {
       float* at = want.data<float>() + row * 37;
-      const std::vector<float> plain = PlainDynamicRow({at, at + 37}, symmetric);
-      std::copy(plain.begin(), plain.end(), at);
+      const PlainRow plain = PlainDynamicRow(at, 37, symmetric);
+      for (size_t i = 0; i < 37; ++i) {
+        at[i] = static_cast<float>(plain.bytes[i] - plain.zero_point) * plain.scale;
+      }
     }
     OperatorCase("oort.DynamicQuantize")
         .Param("symmetric", symmetric ? "True" : "False")
@@ -110,6 +94,62 @@ TEST(DynamicLinear, BytesGiveWhatNumbersGive) {
       const Tensor want =
           Session(RuntimeGraph::Build(FilledDynamic(lines), numbers)).Forward({x})[0];
       ExpectNear(Session(fused).Forward({x})[0], want, {2e-5, 2e-5});
+    }
+  }
+}
+
+/// On every instruction set, with one thread and with several.
+void ExpectPlainBits(const Tensor& x, const ByteMatrix& matrix, const Tensor& bias,
+                     bool symmetric) {
+  const int64_t in = x.dim(-1), rows = x.elements() / in, out = matrix.weight.dim(0);
+  SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(in) + " to " + std::to_string(out) +
+               (symmetric ? " symmetric" : ""));
+  Tensor want(DType::kF32, {rows, out});
+  for (int64_t i = 0; i < rows; ++i) {
+    const std::vector<float> row = PlainDynamicProduct(x.data<float>() + i * in, matrix.weight,
+                                                       matrix.scales, bias, symmetric);
+    std::copy(row.begin(), row.end(), want.data<float>() + i * out);
+  }
+  OperatorCase test("oort.DynamicLinear");
+  test.Attribute("weight", matrix.weight).Attribute("scales", matrix.scales);
+  if (bias.defined()) test.Attribute("bias", bias);
+  test.Param("symmetric", symmetric ? "True" : "False")
+      .Input(x.Reshaped({rows, in}))
+      .ExpectOutputs({want}, {0, 0});
+}
+
+TEST(DynamicLinear, HasTheBitsOfPlainLoops) {
+  for (const bool symmetric : {false, true}) {
+    for (const int64_t in : {1, 3, 16, 65, 300}) {
+      for (const int64_t out : {1, 7, 64, 130}) {
+        for (const int64_t rows : {1, 2, 13}) {
+          const auto seed = static_cast<uint64_t>(in * 1000 + out * 10 + rows);
+          ExpectPlainBits(RandomTensor(DType::kF32, {rows, in}, seed, -1, 3),
+                          ByteMatrix::Random(out, in, seed + 1),
+                          rows == 2 ? Tensor() : RandomTensor(DType::kF32, {out}, seed + 3),
+                          symmetric);
+        }
+      }
+    }
+  }
+}
+
+/// Bytes and weights at their ends, with sums above 2^24, which f32 rounds.
+TEST(DynamicLinear, HasTheBitsOfPlainLoopsAtTheEnds) {
+  for (const int64_t in : {5, 640, 2051}) {
+    for (const int weight : {-128, -127, 127}) {
+      ByteMatrix matrix = ByteMatrix::Random(33, in, 9);
+      for (int64_t i = 0; i < matrix.weight.elements(); ++i) {
+        matrix.weight.data<int8_t>()[i] = static_cast<int8_t>(i % in == 0 ? 1 : weight);
+      }
+      Tensor x = Tensor::Zeros(DType::kF32, {4, in});
+      for (int64_t i = 0; i < in; ++i) {
+        x.data<float>()[i] = 3;
+        x.data<float>()[in + i] = -3;
+        x.data<float>()[2 * in + i] = i % 2 == 0 ? 5e30f : -5e30f;
+        x.data<float>()[3 * in + i] = i == 1 ? NAN : 1e-6f;
+      }
+      for (const bool symmetric : {false, true}) ExpectPlainBits(x, matrix, {}, symmetric);
     }
   }
 }
