@@ -162,10 +162,12 @@ class Writer {
 
 }  // namespace
 
-QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method, bool one_scale) {
+QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method, bool one_scale,
+                                 int threads) {
   const Tensor& weight = layer.attributes.at("weight");
   try {
-    return (one_scale ? QuantizeAlike : QuantizeRows)(weight.span<float>(), weight.dim(0), method);
+    return (one_scale ? QuantizeAlike : QuantizeRows)(weight.span<float>(), weight.dim(0), method,
+                                                      threads);
   } catch (const Error& error) {
     throw error.WithContext(layer.Describe() + ": ");
   }

@@ -28,7 +28,8 @@ struct Numbers {
 
 /// With a scale for each output channel, or one for all. Throws kInvalidArgument, naming the layer,
 /// where weights are not finite.
-QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method, bool one_scale);
+QuantizedWeights QuantizeWeights(const Operator& layer, WeightMethod method, bool one_scale,
+                                 int threads = 1);
 
 /// The network with bytes, its operators in topological order. Operands keep their names; in front
 /// of each use of a point stand oort.Quantize and oort.Dequantize, or oort.DynamicQuantize, and
