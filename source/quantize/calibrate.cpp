@@ -89,7 +89,7 @@ std::vector<Observer> Observe(Session& session, const Points& points, const Samp
           const auto index = static_cast<size_t>(operand);
           if (!points.source[index]) return;
           Observer& observer = observers[static_cast<size_t>(points.class_of[index])];
-          if (observer.Add(tensor.span<float>())) return;
+          if (observer.Add(tensor.span<float>(), session.threads())) return;
           const int producer = graph.operands[index].producer;
           throw Error(
               ErrorCode::kInvalidArgument,

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/parallel.h"
 #include "graph/passes/rewrite.h"
+#include "quantize/calibration.h"
 
 namespace oort::quantize {
 namespace {
@@ -17,25 +19,53 @@ std::array<int64_t, 2> Pair(const Operator& op, const char* name, int64_t fallba
   return {list.front(), list.back()};
 }
 
-/// As Grid::Round, of finite values: limits come first, so that vectors do all of it.
-std::vector<float> Rounded(std::span<const float> values, const Grid& grid) {
-  constexpr float kRounding = 0x1.8p23f;  // a sum with it has no bits behind the point
-  const float inverse = 1 / grid.scale;
-  const auto low = static_cast<float>(-grid.zero_point);
-  const auto high = static_cast<float>(255 - grid.zero_point);
-  std::vector<float> rounded(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    float steps = values[i] * inverse;
-    steps = steps > low ? steps : low;
-    steps = steps < high ? steps : high;
-    rounded[i] = ((steps + kRounding) - kRounding) * grid.scale;
+const CalibrationKernels& SummingKernels() {
+  static const CalibrationKernels& kernels = CalibrationKernelsFor(DefaultIsa());
+  return kernels;
+}
+
+/// As Grid::Round.
+void Round(std::span<const float> values, const Grid& grid, float* rounded) {
+  SummingKernels().round(values.data(), rounded, static_cast<int64_t>(values.size()),
+                         1 / grid.scale, static_cast<float>(-grid.zero_point),
+                         static_cast<float>(255 - grid.zero_point), grid.scale);
+}
+
+/// Adds to each of `taps` sums what it meets on a line whose margins are zeros. Sums of several
+/// taps grow side by side: each is added up in one order, whose steps wait for each other.
+template <int kTaps>
+void AddLine(const double* line, int64_t windows, int64_t stride, int64_t dilation, double* sums) {
+  std::array<double, kTaps> sum;
+  std::copy(sums, sums + kTaps, sum.begin());
+  for (int64_t window = 0; window < windows; ++window) {
+    for (int tap = 0; tap < kTaps; ++tap) {
+      sum[static_cast<size_t>(tap)] += line[window * stride + tap * dilation];
+    }
   }
-  return rounded;
+  std::copy(sum.begin(), sum.end(), sums);
+}
+
+void AddLine(const double* line, int64_t windows, int64_t stride, int64_t dilation, int64_t taps,
+             double* sums) {
+  while (taps > 0) {
+    const int64_t done = taps >= 3 ? 3 : 1;
+    const auto add = done == 3 ? AddLine<3> : AddLine<1>;
+    add(line, windows, stride, dilation, sums);
+    line += done * dilation;
+    sums += done;
+    taps -= done;
+  }
 }
 
 }  // namespace
 
-InputSums::InputSums(const Operator& layer) : convolution_(layer.type == "nn.Conv2d") {
+/// What a thread needs for one channel after another.
+struct InputSums::Scratch {
+  std::vector<float> rounded;  // a plane
+  std::vector<double> line;    // columns that are added up, between margins of zeros
+};
+
+InputSums::InputSums(const Operator& layer, size_t ways) : convolution_(layer.type == "nn.Conv2d") {
   const Tensor& weight = layer.attributes.at("weight");
   if (!convolution_) {
     channels_ = weight.dim(1);
@@ -52,7 +82,7 @@ InputSums::InputSums(const Operator& layer) : convolution_(layer.type == "nn.Con
   }
   const auto taps = static_cast<size_t>(rows_.kernel * columns_.kernel);
   exact_.assign(static_cast<size_t>(channels_) * taps, 0);
-  rounded_ = exact_;
+  rounded_.assign(ways, exact_);
 }
 
 int64_t InputSums::Axis::Begin() const { return same ? dilation * (kernel - 1) / 2 : pad; }
@@ -62,46 +92,84 @@ int64_t InputSums::Axis::Out(int64_t extent) const {
   return std::max<int64_t>(0, (extent + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1);
 }
 
-void InputSums::AddImage(std::span<const float> image, int64_t height, int64_t width,
-                         std::vector<double>& sums) const {
-  const int64_t out_rows = rows_.Out(height), out_columns = columns_.Out(width);
-  std::vector<double> down(static_cast<size_t>(width));  // a row of taps sees the same rows
-  size_t at = 0;
-  for (int64_t channel = 0; channel < channels_; ++channel) {
-    const float* plane = image.data() + channel * height * width;
-    for (int64_t ky = 0; ky < rows_.kernel; ++ky) {
-      std::fill(down.begin(), down.end(), 0);
-      for (int64_t oy = 0; oy < out_rows; ++oy) {
-        const int64_t y = oy * rows_.stride + ky * rows_.dilation - rows_.Begin();
-        if (y < 0 || y >= height) continue;
-        const float* row = plane + y * width;
-        for (size_t x = 0; x < down.size(); ++x) down[x] += static_cast<double>(row[x]);
-      }
-      for (int64_t kx = 0; kx < columns_.kernel; ++kx, ++at) {
-        for (int64_t ox = 0; ox < out_columns; ++ox) {
-          const int64_t x = ox * columns_.stride + kx * columns_.dilation - columns_.Begin();
-          if (x >= 0 && x < width) sums[at] += down[static_cast<size_t>(x)];
-        }
+void InputSums::AddPlane(std::span<const float> plane, double* sums, Scratch& scratch) const {
+  const int64_t down = rows_.Out(height_), across = columns_.Out(width_);
+  const int64_t begin = columns_.Begin();
+  for (int64_t ky = 0; ky < rows_.kernel; ++ky, sums += columns_.kernel) {
+    // The windows whose row ky is no padding: first <= window < last.
+    const int64_t above = rows_.Begin() - ky * rows_.dilation;
+    const int64_t first = std::max<int64_t>(0, (above + rows_.stride - 1) / rows_.stride);
+    const int64_t last = std::min(down, (height_ - 1 + above) / rows_.stride + 1);
+    if (height_ - 1 + above < 0 || first >= last) continue;
+    std::fill(scratch.line.begin(), scratch.line.end(), 0);
+    SummingKernels().add_rows(plane.data() + (first * rows_.stride - above) * width_,
+                              rows_.stride * width_, last - first, scratch.line.data() + begin,
+                              width_);
+    AddLine(scratch.line.data(), across, columns_.stride, columns_.dilation, columns_.kernel, sums);
+  }
+}
+
+/// Of a linear layer: each channel is a plane of one pixel.
+void InputSums::AddPixels(std::span<const float> values, std::span<const Grid> grids, int64_t begin,
+                          int64_t end) {
+  const auto first = static_cast<size_t>(begin), count = static_cast<size_t>(end - begin);
+  const auto step = static_cast<size_t>(channels_);
+  std::vector<float> rounded(count);
+  const auto add = [&](const float* pixels, std::vector<double>& sums) {
+    SummingKernels().add_rows(pixels, 0, 1, sums.data() + begin, end - begin);
+  };
+  for (size_t at = first; at + count <= values.size(); at += step) {
+    add(values.data() + at, exact_);
+    for (size_t way = 0; way < grids.size(); ++way) {
+      Round(values.subspan(at, count), grids[way], rounded.data());
+      add(rounded.data(), rounded_[way]);
+    }
+  }
+}
+
+void InputSums::AddPlanes(std::span<const float> values, std::span<const Grid> grids, int64_t begin,
+                          int64_t end) {
+  const auto plane = static_cast<size_t>(height_ * width_);
+  const size_t image = static_cast<size_t>(channels_) * plane;
+  const auto taps = static_cast<size_t>(rows_.kernel * columns_.kernel);
+  const int64_t last =
+      (columns_.Out(width_) - 1) * columns_.stride + (columns_.kernel - 1) * columns_.dilation;
+  Scratch scratch;
+  scratch.rounded.resize(plane);
+  scratch.line.resize(static_cast<size_t>(std::max(columns_.Begin() + width_, last + 1)));
+  for (size_t at = 0; at + image <= values.size(); at += image) {
+    for (auto channel = static_cast<size_t>(begin); channel < static_cast<size_t>(end); ++channel) {
+      const std::span<const float> exact = values.subspan(at + channel * plane, plane);
+      AddPlane(exact, exact_.data() + channel * taps, scratch);
+      for (size_t way = 0; way < grids.size(); ++way) {
+        Round(exact, grids[way], scratch.rounded.data());
+        AddPlane(scratch.rounded, rounded_[way].data() + channel * taps, scratch);
       }
     }
   }
 }
 
-void InputSums::Add(const Tensor& input, const Grid& grid) {
+void InputSums::Add(const Tensor& input, std::span<const Grid> grids, int threads) {
   const std::span<const float> values = input.span<float>();
-  const std::vector<float> rounded = Rounded(values, grid);
   // A linear layer is a convolution of images of one pixel.
-  const int64_t height = convolution_ ? input.dim(-2) : 1, width = convolution_ ? input.dim(-1) : 1;
-  const auto image = static_cast<size_t>(channels_ * height * width);
-  for (size_t begin = 0; image > 0 && begin + image <= values.size(); begin += image) {
-    AddImage(values.subspan(begin, image), height, width, exact_);
-    AddImage(std::span<const float>(rounded).subspan(begin, image), height, width, rounded_);
-    windows_ += rows_.Out(height) * columns_.Out(width);
-  }
+  height_ = convolution_ ? input.dim(-2) : 1;
+  width_ = convolution_ ? input.dim(-1) : 1;
+  const int64_t image = channels_ * height_ * width_;
+  const int64_t windows = rows_.Out(height_) * columns_.Out(width_);
+  if (image == 0 || windows == 0) return;
+  const int64_t images = input.elements() / image;
+  windows_ += images * windows;
+  const double sums = static_cast<double>(1 + grids.size()) * static_cast<double>(rows_.kernel);
+  const double adds = sums * static_cast<double>(images * height_ * width_);
+  ParallelFor(threads, channels_, GrainOf({.bytes = 4 * adds, .flops = 4 * adds}),
+              [&](int64_t begin, int64_t end) {
+                if (convolution_) return AddPlanes(values, grids, begin, end);
+                AddPixels(values, grids, begin, end);
+              });
 }
 
-std::vector<float> InputSums::Correction(const Tensor& weight,
-                                         const QuantizedWeights& rounded) const {
+std::vector<float> InputSums::Correction(const Tensor& weight, const QuantizedWeights& rounded,
+                                         size_t way) const {
   const std::span<const float> values = weight.span<float>();
   const auto rows = rounded.scales.size();
   const size_t columns = rows == 0 ? 0 : values.size() / rows;
@@ -116,7 +184,7 @@ std::vector<float> InputSums::Correction(const Tensor& weight,
       const double exact = static_cast<double>(values[row * columns + k]);
       const double rough =
           static_cast<double>(rounded.scales[row]) * rounded.values[row * columns + k];
-      sum += exact * exact_[first + k] - rough * rounded_[first + k];
+      sum += exact * exact_[first + k] - rough * rounded_[way][first + k];
     }
     correction[row] = static_cast<float>(sum / static_cast<double>(windows_));
   }

@@ -14,15 +14,18 @@ namespace oort::quantize {
 /// Thread contract: none.
 class InputSums {
  public:
-  /// Of an nn.Conv2d or nn.Linear. Throws kInvalidArgument for parameters that are no numbers.
-  explicit InputSums(const Operator& layer);
+  /// Of an nn.Conv2d or nn.Linear, for so many ways to round what it reads. Throws
+  /// kInvalidArgument for parameters that are no numbers.
+  explicit InputSums(const Operator& layer, size_t ways = 1);
 
-  /// One input, as its values are and as they are after bytes.
-  void Add(const Tensor& input, const Grid& grid);
+  /// One input, as its values are and as they are after bytes of each grid: one for each way. The
+  /// sums are the same for any number of threads.
+  void Add(const Tensor& input, std::span<const Grid> grids, int threads = 1);
 
   /// The mean over all windows of what the float layer gives less what the rounded one gives, for
   /// each output channel.
-  std::vector<float> Correction(const Tensor& weight, const QuantizedWeights& rounded) const;
+  std::vector<float> Correction(const Tensor& weight, const QuantizedWeights& rounded,
+                                size_t way = 0) const;
 
  private:
   struct Axis {
@@ -31,14 +34,21 @@ class InputSums {
     int64_t Begin() const;
     int64_t Out(int64_t extent) const;
   };
-  void AddImage(std::span<const float> image, int64_t height, int64_t width,
-                std::vector<double>& sums) const;
+  struct Scratch;
+  /// Both add channels begin to end.
+  void AddPlanes(std::span<const float> values, std::span<const Grid> grids, int64_t begin,
+                 int64_t end);
+  void AddPixels(std::span<const float> values, std::span<const Grid> grids, int64_t begin,
+                 int64_t end);
+  void AddPlane(std::span<const float> plane, double* sums, Scratch& scratch) const;
 
   bool convolution_;
   int64_t channels_ = 0, groups_ = 1;
+  int64_t height_ = 1, width_ = 1;  // of the input that is being added
   Axis rows_, columns_;
   int64_t windows_ = 0;
-  std::vector<double> exact_, rounded_;  // by input channel, then tap
+  std::vector<double> exact_;                 // by input channel, then tap
+  std::vector<std::vector<double>> rounded_;  // the same of each way
 };
 
 }  // namespace oort::quantize

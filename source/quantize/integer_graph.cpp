@@ -177,10 +177,11 @@ class Writer {
 }  // namespace
 
 QuantizedWeights QuantizeWeights(const Operator& layer, const std::string& attribute,
-                                 WeightMethod method, bool one_scale) {
+                                 WeightMethod method, bool one_scale, int threads) {
   const Tensor& weight = layer.attributes.at(attribute);
   try {
-    return (one_scale ? QuantizeAlike : QuantizeRows)(weight.span<float>(), weight.dim(0), method);
+    return (one_scale ? QuantizeAlike : QuantizeRows)(weight.span<float>(), weight.dim(0), method,
+                                                      threads);
   } catch (const Error& error) {
     throw error.WithContext(layer.Describe() + ": ");
   }

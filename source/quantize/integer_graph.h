@@ -31,7 +31,7 @@ struct Numbers {
 /// An attribute with a scale for each output channel, or one for all. Throws kInvalidArgument,
 /// naming the layer, where weights are not finite.
 QuantizedWeights QuantizeWeights(const Operator& layer, const std::string& attribute,
-                                 WeightMethod method, bool one_scale);
+                                 WeightMethod method, bool one_scale, int threads = 1);
 
 /// The network with bytes, its operators in topological order. Operands keep their names; in front
 /// of each use of a point stand oort.Quantize and oort.Dequantize, or oort.DynamicQuantize, and

@@ -2,8 +2,10 @@
 #include "quantize/observer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "core/parallel.h"
+#include "quantize/calibration.h"
 
 namespace oort::quantize {
 namespace {
@@ -16,24 +18,48 @@ struct Ends {
   bool finite;
 };
 
-/// Of at least one value. Several of each are found at a time, as vectors can.
-Ends EndsOf(std::span<const float> values) {
-  constexpr size_t kLanes = 16;
-  std::array<float, kLanes> low, high, nothing{};  // 0 times a number, but for NaN and infinity
-  low.fill(values.front());
-  high.fill(values.front());
-  const auto add = [&](size_t lane, float value) {
-    low[lane] = value < low[lane] ? value : low[lane];
-    high[lane] = value > high[lane] ? value : high[lane];
-    nothing[lane] += value * 0.0f;
-  };
-  size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) add(lane, values[i + lane]);
+const CalibrationKernels& CountingKernels() {
+  static const CalibrationKernels& kernels = CalibrationKernelsFor(DefaultIsa());
+  return kernels;
+}
+
+/// Values that are counted by one thread at least: fewer are done before another one wakes.
+constexpr size_t kPiece = 1 << 16;
+/// Values that one thread counts at most, so that 32 bits hold how often each bin occurs.
+constexpr size_t kMostOfPiece = 1 << 30;
+
+size_t PiecesOf(size_t values, int threads) {
+  const size_t wanted = std::min(values / kPiece, static_cast<size_t>(std::max(threads, 1)));
+  return std::max({wanted, (values + kMostOfPiece - 1) / kMostOfPiece, size_t{1}});
+}
+
+std::span<const float> PieceOf(std::span<const float> values, size_t piece, size_t pieces) {
+  const size_t begin = values.size() * piece / pieces, end = values.size() * (piece + 1) / pieces;
+  return values.subspan(begin, end - begin);
+}
+
+void ForPieces(int threads, size_t pieces, FunctionRef<void(size_t piece)> body) {
+  if (pieces == 1) return body(0);
+  ParallelFor(threads, static_cast<int64_t>(pieces), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) body(static_cast<size_t>(piece));
+  });
+}
+
+Ends EndsOf(std::span<const float> values, int threads) {
+  std::vector<Ends> ends(PiecesOf(values.size(), threads));
+  ForPieces(threads, ends.size(), [&](size_t piece) {
+    const std::span<const float> part = PieceOf(values, piece, ends.size());
+    Ends& of = ends[piece];
+    of.finite =
+        CountingKernels().ends(part.data(), static_cast<int64_t>(part.size()), &of.low, &of.high);
+  });
+  Ends all = ends.front();
+  for (const Ends& each : ends) {
+    all.low = std::min(all.low, each.low);
+    all.high = std::max(all.high, each.high);
+    all.finite = all.finite && each.finite;
   }
-  for (; i < values.size(); ++i) add(0, values[i]);
-  return {*std::min_element(low.begin(), low.end()), *std::max_element(high.begin(), high.end()),
-          std::all_of(nothing.begin(), nothing.end(), [](float sum) { return sum == 0; })};
+  return all;
 }
 
 }  // namespace
@@ -57,34 +83,34 @@ void Histogram::GrowTo(float magnitude) {
   }
 }
 
-void Histogram::Add(std::span<const float> values, float most) {
+void Histogram::Add(std::span<const float> values, float most, int threads) {
   GrowTo(most);
   total_ += values.size();
   if (most == 0) {
     zeros_ += values.size();
     return;
   }
-  // A product with a power of two is exact, and so is the floor of it: no value is in a wrong bin.
   const auto scale = static_cast<float>(kBins / 2 / reach_);
-  uint64_t* middle = counts_.data() + kBins / 2;
-  uint64_t zeros = 0;
-  for (const float value : values) {
-    if (value == 0) {
-      ++zeros;
-      continue;
-    }
-    const float place = value * scale;
-    const int whole = static_cast<int>(place);
-    ++middle[whole - (static_cast<float>(whole) > place ? 1 : 0)];
+  constexpr size_t kSlots = BinCounts::kSlots;
+  const size_t pieces = PiecesOf(values.size(), threads);
+  std::vector<uint32_t> counts(pieces * BinCounts::kTables * kSlots, 0);
+  ForPieces(threads, pieces, [&](size_t piece) {
+    const std::span<const float> part = PieceOf(values, piece, pieces);
+    CountingKernels().count(part.data(), static_cast<int64_t>(part.size()), scale,
+                            counts.data() + piece * BinCounts::kTables * kSlots);
+  });
+  for (size_t table = 0; table < counts.size(); table += kSlots) {
+    for (size_t bin = 0; bin < kBins; ++bin) counts_[bin] += counts[table + bin];
+    for (size_t slot = kBins; slot < kSlots; ++slot) zeros_ += counts[table + slot];
   }
-  zeros_ += zeros;
 }
 
-bool Observer::Add(std::span<const float> values) {
+bool Observer::Add(std::span<const float> values, int threads) {
   if (values.empty()) return true;
-  const Ends ends = EndsOf(values);
+  const Ends ends = EndsOf(values, threads);
   if (!ends.finite) return false;
-  const float low = ends.low, high = ends.high;
+  // A sum with 0 makes 0 of -0: which of them comes first depends on the number of threads.
+  const float low = ends.low + 0.0f, high = ends.high + 0.0f;
   if (empty()) {
     min_ = moving_min_ = low;
     max_ = moving_max_ = high;
@@ -94,7 +120,7 @@ bool Observer::Add(std::span<const float> values) {
     moving_min_ += kMomentum * (low - moving_min_);
     moving_max_ += kMomentum * (high - moving_max_);
   }
-  histogram_.Add(values, std::max(std::fabs(low), std::fabs(high)));
+  histogram_.Add(values, std::max(std::fabs(low), std::fabs(high)), threads);
   return true;
 }
 

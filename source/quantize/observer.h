@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "quantize/calibration.h"
+
 namespace oort::quantize {
 
 /// How often values of each size occur: bins of equal width over [-reach, reach). The reach is a
@@ -14,10 +16,11 @@ namespace oort::quantize {
 /// Thread contract: none.
 class Histogram {
  public:
-  static constexpr int kBins = 8192;
+  static constexpr int kBins = BinCounts::kBins;
 
   /// All values must be finite, and none larger than `most`, which one of them is but for its sign.
-  void Add(std::span<const float> values, float most);
+  /// Up to `threads` threads count.
+  void Add(std::span<const float> values, float most, int threads = 1);
 
   double reach() const { return reach_; }  ///< 0 where no value but 0 came
   double width() const { return 2 * reach_ / kBins; }
@@ -43,7 +46,8 @@ class Observer {
   static constexpr double kMomentum = 0.01;
 
   /// The values of one sample. False, and nothing is remembered, if one of them is NaN or infinite.
-  bool Add(std::span<const float> values);
+  /// What is remembered is the same for any number of threads.
+  bool Add(std::span<const float> values, int threads = 1);
 
   bool empty() const { return histogram_.total() == 0; }
   double min() const { return min_; }

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <set>
 
+#include "core/cpu_limits.h"
+#include "core/parallel.h"
 #include "quantize/adaround.h"
 #include "quantize/correct.h"
 #include "quantize/describe.h"
@@ -125,7 +127,7 @@ class Quantization {
         continue;
       }
       weights_[layer.op] =
-          QuantizeWeights(Op(layer.op), "weight", recipe_.weights, recipe_.one_scale);
+          QuantizeWeights(Op(layer.op), "weight", recipe_.weights, recipe_.one_scale, threads_);
       const auto found = recipe_.layers.find(Op(layer.op).name);
       if (found == recipe_.layers.end()) continue;
       if (!found->second.rounding.empty()) MoveAsGiven(layer.op, found->second.rounding);
@@ -147,8 +149,8 @@ class Quantization {
                       ", which has neither 'rounding' nor 'bias_correction'");
     }
     for (const std::string& name : MatricesOf(Op(op))) {
-      matrices_[op].emplace(name,
-                            QuantizeWeights(Op(op), name, recipe_.weights, recipe_.one_scale));
+      matrices_[op].emplace(
+          name, QuantizeWeights(Op(op), name, recipe_.weights, recipe_.one_scale, threads_));
     }
   }
 
@@ -233,7 +235,21 @@ class Quantization {
     return {};
   }
 
-  Candidate MakeCandidate(std::optional<Method> method, bool moved) const {
+  /// The ranges of all classes that the recipe has none of, several at a time.
+  std::vector<Range> ChooseRanges(std::optional<Method> method) const {
+    std::vector<Range> ranges(points_.classes.size());
+    ParallelFor(threads_, static_cast<int64_t>(ranges.size()), 1, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        if (Given(points_.classes[i]) != nullptr) continue;
+        ranges[i] =
+            ChooseRange(observers_[i], RuledMethod(i).value_or(*method), recipe_.percentile);
+      }
+    });
+    return ranges;
+  }
+
+  Candidate MakeCandidate(std::optional<Method> method, const std::vector<Range>& ranges,
+                          bool moved) const {
     Candidate candidate;
     candidate.name = recipe_.dynamic ? "row" : method ? Name(*method) : "recipe";
     candidate.numbers = {recipe_.dynamic, recipe_.symmetric, {}, {}};
@@ -243,8 +259,7 @@ class Quantization {
       if (const TensorResult* given = Given(operands)) {
         result = *given;
       } else {
-        const Method chosen = RuledMethod(i).value_or(*method);
-        result.range = ChooseRange(observers_[i], chosen, recipe_.percentile);
+        result.range = ranges[i];
         if (recipe_.symmetric) result.range = SymmetricRange(result.range);
         try {
           result.grid = GridOf(result.range);
@@ -275,18 +290,25 @@ class Quantization {
     }
     if (open.empty() || !recipe_.bias_correction || recipe_.dynamic) return {};
     if (options_.samples.count == 0) return {};
-    std::vector<std::map<int, InputSums>> sums(plain.size());
-    for (std::map<int, InputSums>& each : sums) {
-      for (const int op : open) each.emplace(op, InputSums(Op(op)));
+    // Candidates that differ by their weights alone round what layers read in the same way.
+    std::vector<size_t> way_of, first_of;
+    for (const Candidate& each : plain) {
+      size_t way = 0;
+      while (way < first_of.size() && plain[first_of[way]].numbers.grids != each.numbers.grids) {
+        ++way;
+      }
+      if (way == first_of.size()) first_of.push_back(way_of.size());
+      way_of.push_back(way);
     }
+    std::map<int, InputSums> sums;
+    for (const int op : open) sums.emplace(op, InputSums(Op(op), first_of.size()));
     Session session(observable_, {.threads = options_.threads});
     Watch(session, points_, options_.samples, FirstOf(calibration_, kCorrectionSamples), "correct",
           options_.watcher, [&](int operand, const Tensor& tensor) {
+            std::vector<Grid> grids;
+            for (const size_t i : first_of) grids.push_back(plain[i].numbers.grids.at(operand));
             for (const int op : open) {
-              if (Op(op).inputs[0] != operand) continue;
-              for (size_t i = 0; i < plain.size(); ++i) {
-                sums[i].at(op).Add(tensor, plain[i].numbers.grids.at(operand));
-              }
+              if (Op(op).inputs[0] == operand) sums.at(op).Add(tensor, grids, threads_);
             }
           });
     std::vector<Candidate> corrected = plain;
@@ -294,7 +316,8 @@ class Quantization {
       corrected[i].corrected = true;
       for (const int op : open) {
         LayerForm& form = corrected[i].numbers.forms.at(op);
-        form.correction = sums[i].at(op).Correction(Op(op).attributes.at("weight"), form.weights);
+        form.correction =
+            sums.at(op).Correction(Op(op).attributes.at("weight"), form.weights, way_of[i]);
       }
     }
     return corrected;
@@ -307,8 +330,9 @@ class Quantization {
     if (recipe_.method) methods = {recipe_.method};
     if (observers_.empty()) methods = {std::nullopt};
     for (const std::optional<Method>& method : methods) {
-      if (!moved_.empty()) candidates.push_back(MakeCandidate(method, true));
-      if (!moves_given_) candidates.push_back(MakeCandidate(method, false));
+      const std::vector<Range> ranges = ChooseRanges(method);
+      if (!moved_.empty()) candidates.push_back(MakeCandidate(method, ranges, true));
+      if (!moves_given_) candidates.push_back(MakeCandidate(method, ranges, false));
     }
     std::vector<Candidate> corrected = WithCorrections(candidates);
     candidates.insert(candidates.begin(), std::make_move_iterator(corrected.begin()),
@@ -506,6 +530,7 @@ class Quantization {
 
   const QuantizeOptions& options_;
   const Recipe& recipe_;
+  const int threads_ = options_.threads > 0 ? options_.threads : AvailableThreads();
   std::shared_ptr<const RuntimeGraph> observable_;
   const Graph graph_;
   Points points_;

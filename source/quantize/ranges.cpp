@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/parallel.h"
 #include "oort/error.h"
 
 namespace oort::quantize {
@@ -67,17 +68,32 @@ Range PercentileRange(const Observer& observer, double percentile) {
   return WithZero(end(cut), end(1 - cut));
 }
 
-double SquaredError(std::span<const Weighted> values, const Range& range) {
-  const double scale = (range.high - range.low) / 255;
-  if (scale <= 0) return std::numeric_limits<double>::infinity();
-  const double zero = std::clamp(std::nearbyint(-range.low / scale), 0.0, 255.0);
-  double sum = 0;
-  for (const Weighted& value : values) {
-    const double q = std::clamp(std::nearbyint(value.value / scale) + zero, 0.0, 255.0);
-    const double error = value.value - scale * (q - zero);
-    sum += value.count * error * error;
+/// Ranges whose errors are found side by side: each is a sum whose steps wait for each other.
+constexpr size_t kSideBySide = 8;
+
+std::array<double, kSideBySide> SquaredErrors(std::span<const Weighted> values,
+                                              const std::array<Range, kSideBySide>& ranges) {
+  constexpr double kRounding = 0x1.8p52;  // a sum with it has no bits behind the point
+  std::array<double, kSideBySide> scales{}, lows{}, highs{}, sums{};
+  for (size_t i = 0; i < kSideBySide; ++i) {
+    scales[i] = (ranges[i].high - ranges[i].low) / 255;
+    const double zero = std::clamp(std::nearbyint(-ranges[i].low / scales[i]), 0.0, 255.0);
+    lows[i] = -zero;
+    highs[i] = 255 - zero;
   }
-  return sum;
+  for (const Weighted& value : values) {
+    for (size_t i = 0; i < kSideBySide; ++i) {
+      double q = (value.value / scales[i] + kRounding) - kRounding;
+      q = q > lows[i] ? q : lows[i];
+      q = q < highs[i] ? q : highs[i];
+      const double error = value.value - scales[i] * q;
+      sums[i] += value.count * error * error;
+    }
+  }
+  for (size_t i = 0; i < kSideBySide; ++i) {
+    if (!(scales[i] > 0)) sums[i] = std::numeric_limits<double>::infinity();
+  }
+  return sums;
 }
 
 /// Ends between zero and the outermost values: a coarse search, then a finer one around its best.
@@ -93,6 +109,7 @@ class SquaredErrorSearch {
         Try(std::pow(kLowStep, low), std::pow(kHighStep, high));
       }
     }
+    Settle();
     const double low = low_, high = high_;
     for (int i = -kFine; i <= kFine; ++i) {
       for (int j = -kFine; j <= kFine; ++j) {
@@ -100,6 +117,7 @@ class SquaredErrorSearch {
             std::min(1.0, high * std::pow(kHighStep, static_cast<double>(i) / (kFine + 1))));
       }
     }
+    Settle();
     return {low_ * whole_.low, high_ * whole_.high};
   }
 
@@ -108,16 +126,32 @@ class SquaredErrorSearch {
   static constexpr double kHighStep = 0.95, kLowStep = 0.82;
 
   void Try(double low, double high) {
-    const double error = SquaredError(values_, {low * whole_.low, high * whole_.high});
-    if (error < least_) {
-      least_ = error;
-      low_ = low;
-      high_ = high;
+    waiting_[count_++] = {low, high};
+    if (count_ == kSideBySide) Settle();
+  }
+
+  /// Of ranges that are alike the first is taken, as it came.
+  void Settle() {
+    if (count_ == 0) return;
+    std::array<Range, kSideBySide> ranges;
+    for (size_t i = 0; i < kSideBySide; ++i) {
+      const Range& shares = waiting_[std::min(i, count_ - 1)];
+      ranges[i] = {shares.low * whole_.low, shares.high * whole_.high};
     }
+    const std::array<double, kSideBySide> errors = SquaredErrors(values_, ranges);
+    for (size_t i = 0; i < count_; ++i) {
+      if (!(errors[i] < least_)) continue;
+      least_ = errors[i];
+      low_ = waiting_[i].low;
+      high_ = waiting_[i].high;
+    }
+    count_ = 0;
   }
 
   std::vector<Weighted> values_;
   Range whole_;
+  std::array<Range, kSideBySide> waiting_;  // shares of the ends that no error is known of yet
+  size_t count_ = 0;
   double least_ = std::numeric_limits<double>::infinity();
   double low_ = 1, high_ = 1;  // shares of the ends
 };
@@ -262,37 +296,60 @@ namespace {
 
 constexpr float kMostWeight = 127;
 
-double RowError(std::span<const float> row, float scale) {
-  const float inverse = 1 / scale;
-  double sum = 0;
-  for (const float weight : row) {
-    const float q = std::clamp(std::nearbyint(weight * inverse), -kMostWeight, kMostWeight);
-    const double error = static_cast<double>(weight) - static_cast<double>(q * scale);
-    sum += error * error;
-  }
-  return sum;
-}
+/// Scales that are tried: `largest` / 127 and those below it, down to half of it.
+constexpr size_t kScales = 51;
+/// As many as fill whole vectors.
+constexpr size_t kScaleLanes = 52;
 
-/// The best of `largest` / 127 and of scales below it, down to half.
-float RowScale(std::span<const float> row, float largest, WeightMethod method) {
-  float best = largest / kMostWeight;
-  if (method == WeightMethod::kMinMax) return best;
-  constexpr int kSteps = 50;
-  double least = RowError(row, best);
-  for (int step = 1; step <= kSteps; ++step) {
-    const float scale = largest * (1 - 0.01f * static_cast<float>(step)) / kMostWeight;
-    const double error = RowError(row, scale);
-    if (error < least) {
-      least = error;
-      best = scale;
+/// The squared error of a row for each scale. The errors are summed side by side, each in the
+/// order of the weights.
+void RowErrors(std::span<const float> row, const std::array<float, kScaleLanes>& scales,
+               std::array<double, kScaleLanes>& sums) {
+  constexpr float kRounding = 0x1.8p23f;  // a sum with it has no bits behind the point
+  std::array<float, kScaleLanes> inverses{};
+  for (size_t i = 0; i < kScaleLanes; ++i) inverses[i] = 1 / scales[i];
+  sums.fill(0);
+  for (const float weight : row) {
+    for (size_t i = 0; i < kScaleLanes; ++i) {
+      float q = weight * inverses[i];
+      q = q > -kMostWeight ? q : -kMostWeight;
+      q = q < kMostWeight ? q : kMostWeight;
+      q = (q + kRounding) - kRounding;
+      const double error = static_cast<double>(weight) - static_cast<double>(q * scales[i]);
+      sums[i] += error * error;
     }
   }
-  return best;
+}
+
+/// The best of the scales that are tried; of equal ones the largest.
+float RowScale(std::span<const float> row, float largest, WeightMethod method) {
+  if (method == WeightMethod::kMinMax) return largest / kMostWeight;
+  std::array<float, kScaleLanes> scales;
+  for (size_t i = 0; i < kScaleLanes; ++i) {
+    scales[i] = largest * (1 - 0.01f * static_cast<float>(i)) / kMostWeight;
+  }
+  std::array<double, kScaleLanes> errors{};
+  RowErrors(row, scales, errors);
+  return scales[static_cast<size_t>(std::min_element(errors.begin(), errors.begin() + kScales) -
+                                    errors.begin())];
+}
+
+/// Rounds a row of weights with its scale.
+void RoundRow(std::span<const float> row, float scale, std::span<int8_t> values) {
+  constexpr float kRounding = 0x1.8p23f;
+  const float inverse = 1 / scale;
+  for (size_t k = 0; k < row.size(); ++k) {
+    float q = row[k] * inverse;
+    q = q > -kMostWeight ? q : -kMostWeight;
+    q = q < kMostWeight ? q : kMostWeight;
+    values[k] = static_cast<int8_t>((q + kRounding) - kRounding);
+  }
 }
 
 }  // namespace
 
-QuantizedWeights QuantizeRows(std::span<const float> weights, int64_t rows, WeightMethod method) {
+QuantizedWeights QuantizeRows(std::span<const float> weights, int64_t rows, WeightMethod method,
+                              int threads) {
   QuantizedWeights result;
   result.values.resize(weights.size());
   result.scales.resize(static_cast<size_t>(rows));
@@ -309,21 +366,20 @@ QuantizedWeights QuantizeRows(std::span<const float> weights, int64_t rows, Weig
   }
   const float most = largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
   const float floor = most > 0 ? std::max(most / kMostWeight * 0x1p-20f, 0x1p-100f) : 1;
-  for (size_t i = 0; i < largest.size(); ++i) {
-    const float scale = largest[i] > 0 ? RowScale(row(i), largest[i], method) : floor;
-    result.scales[i] = std::max(scale, floor);
-    const float inverse = 1 / result.scales[i];
-    for (size_t k = 0; k < columns; ++k) {
-      const float q = std::nearbyint(row(i)[k] * inverse);
-      result.values[i * columns + k] =
-          static_cast<int8_t>(std::clamp(q, -kMostWeight, kMostWeight));
+  const double flops = 10.0 * static_cast<double>(kScaleLanes * columns);
+  ParallelFor(threads, rows, GrainOf({.flops = flops}), [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const float scale = largest[i] > 0 ? RowScale(row(i), largest[i], method) : floor;
+      result.scales[i] = std::max(scale, floor);
+      RoundRow(row(i), result.scales[i], std::span(result.values).subspan(i * columns, columns));
     }
-  }
+  });
   return result;
 }
 
-QuantizedWeights QuantizeAlike(std::span<const float> weights, int64_t rows, WeightMethod method) {
-  QuantizedWeights result = QuantizeRows(weights, rows == 0 ? 0 : 1, method);
+QuantizedWeights QuantizeAlike(std::span<const float> weights, int64_t rows, WeightMethod method,
+                               int threads) {
+  QuantizedWeights result = QuantizeRows(weights, rows == 0 ? 0 : 1, method, threads);
   if (rows > 0) result.scales.assign(static_cast<size_t>(rows), result.scales.front());
   return result;
 }

@@ -65,8 +65,11 @@ struct QuantizedWeights {
 };
 /// Symmetric, a scale for each of `rows` equal parts. Throws kInvalidArgument where a weight is not
 /// finite. A row of zeros has the scale of the largest row times 2^-20, as the least that any has.
-QuantizedWeights QuantizeRows(std::span<const float> weights, int64_t rows, WeightMethod method);
+/// The result is the same for any number of threads.
+QuantizedWeights QuantizeRows(std::span<const float> weights, int64_t rows, WeightMethod method,
+                              int threads = 1);
 /// The same with one scale for all rows.
-QuantizedWeights QuantizeAlike(std::span<const float> weights, int64_t rows, WeightMethod method);
+QuantizedWeights QuantizeAlike(std::span<const float> weights, int64_t rows, WeightMethod method,
+                               int threads = 1);
 
 }  // namespace oort::quantize

@@ -13,6 +13,9 @@ using Clock = std::chrono::steady_clock;
 /// Turns, and how long they may take in all before no more begin.
 constexpr int kTurns = 12;
 constexpr double kMostSeconds = 4;
+/// Floats that took so many times as long as the fastest in their first turns have no more.
+constexpr int kFirstTurns = 3;
+constexpr double kMuchSlower = 1.5;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -69,6 +72,11 @@ void AddFloats(const Graph& graph, int threads, std::vector<Runner>& runners) {
   }
 }
 
+Runner& FastestOf(std::vector<Runner>& runners) {
+  return *std::min_element(runners.begin(), runners.end(),
+                           [](const Runner& a, const Runner& b) { return a.least < b.least; });
+}
+
 }  // namespace
 
 std::vector<std::string> Speed::Slower() const {
@@ -111,10 +119,11 @@ Speed MeasureSpeed(const Graph& exact, const Graph& rough, const std::vector<Ten
     watcher.Step("measure", static_cast<size_t>(turn), kTurns);
     for (Runner& runner : floats) runner.Turn(inputs, watcher.stop);
     bytes.Turn(inputs, watcher.stop);
+    if (turn + 1 != kFirstTurns) continue;
+    const double most = kMuchSlower * FastestOf(floats).least;
+    std::erase_if(floats, [most](const Runner& runner) { return runner.least > most; });
   }
-  Runner& fastest =
-      *std::min_element(floats.begin(), floats.end(),
-                        [](const Runner& a, const Runner& b) { return a.least < b.least; });
+  Runner& fastest = FastestOf(floats);
   for (int turn = 0; turn < 3; ++turn) {
     fastest.TurnByOperator(inputs, watcher.stop);
     bytes.TurnByOperator(inputs, watcher.stop);

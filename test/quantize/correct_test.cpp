@@ -80,12 +80,30 @@ TEST(CorrectTest, IsTheMeanErrorOfAConvolution) {
         testing::RandomTensor(DType::kF32, Shape{1, c.in, 9, 8}, 5, -1, 6),
         testing::RandomTensor(DType::kF32, Shape{2, c.in, 7, 11}, 6, -1, 6)};
     InputSums sums(op);
-    for (const Tensor& input : inputs) sums.Add(input, grid);
+    for (const Tensor& input : inputs) sums.Add(input, std::span(&grid, 1));
     const std::vector<float> got = sums.Correction(op.attributes.at("weight"), rounded);
     const std::vector<double> want = MeanDifference(op, rounded, grid, inputs, 1);
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(double(got[i]), want[i], 1e-5) << c.kernel;
   }
+}
+
+TEST(CorrectTest, WaysAndThreadsHaveTheirOwnSums) {
+  const Operator op = LayerOf({64, 64, 64, "(3,3)", "(2,1)", "(1,1)", "(1,1)"});
+  const Tensor& weight = op.attributes.at("weight");
+  const QuantizedWeights rounded = QuantizeRows(weight.span<float>(), 64, WeightMethod::kMinMax);
+  const std::vector<Grid> grids = {{0.02f, 30}, {0.05f, 0}};
+  InputSums both(op, 2);
+  std::vector<InputSums> alone(2, InputSums(op));
+  for (const uint64_t seed : {5, 6}) {
+    const Tensor input = testing::RandomTensor(DType::kF32, Shape{2, 64, 31, 40}, seed, -1, 6);
+    both.Add(input, grids, 3);
+    for (size_t way = 0; way < 2; ++way) alone[way].Add(input, std::span(grids).subspan(way, 1));
+  }
+  for (size_t way = 0; way < 2; ++way) {
+    EXPECT_EQ(both.Correction(weight, rounded, way), alone[way].Correction(weight, rounded));
+  }
+  EXPECT_NE(both.Correction(weight, rounded, 0), both.Correction(weight, rounded, 1));
 }
 
 TEST(CorrectTest, IsTheMeanErrorOfALinearLayer) {
@@ -98,7 +116,7 @@ TEST(CorrectTest, IsTheMeanErrorOfALinearLayer) {
   rounded.scales[1] *= 1.1f;
   const std::vector<Tensor> inputs = {testing::RandomTensor(DType::kF32, Shape{3, 5, 6}, 5, -2, 2)};
   InputSums sums(op);
-  sums.Add(inputs[0], grid);
+  sums.Add(inputs[0], std::span(&grid, 1));
   const std::vector<float> got = sums.Correction(op.attributes.at("weight"), rounded);
   const std::vector<double> want = MeanDifference(op, rounded, grid, inputs, 2);
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(double(got[i]), want[i], 1e-5);

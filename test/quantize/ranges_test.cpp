@@ -11,6 +11,7 @@
 
 #include "kit/paths.h"
 #include "oort/npy.h"
+#include "oort/testing.h"
 
 namespace oort::quantize {
 namespace {
@@ -149,6 +150,14 @@ TEST(WeightsTest, RowsAreNumpys) {
   }
   std::vector<float> bad = {1, std::nanf("")};
   EXPECT_THROW(QuantizeRows(bad, 2, WeightMethod::kMse), Error);
+}
+
+TEST(WeightsTest, ThreadsChangeNothing) {
+  const Tensor weights = testing::RandomTensor(DType::kF32, Shape{97, 300}, 3, -1, 1);
+  const QuantizedWeights one = QuantizeRows(weights.span<float>(), 97, WeightMethod::kMse);
+  const QuantizedWeights three = QuantizeRows(weights.span<float>(), 97, WeightMethod::kMse, 3);
+  EXPECT_EQ(one.values, three.values);
+  EXPECT_EQ(one.scales, three.scales);
 }
 
 TEST(WeightsTest, OneScaleIsThatOfAll) {
